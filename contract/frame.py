@@ -1,0 +1,207 @@
+"""The telemetry frame: what one engine says of one second, self-contained.
+
+A frame is a JSON header (`FrameHeader`) and named integer arrays (`ARRAYS`), packed by
+`contract.frame_codec`. Counts are deltas of the frame's interval, never running totals, so any sum
+of frames is the count of that window.
+
+Dimension symbols of an array: P phases (prefill, decode) · L MoE layers · E logical experts ·
+R capacity rungs · B request-hash buckets · M ranks · G admission or live generations · O all-to-all
+ops (dispatch, combine) · W parts (wait, transfer) · and, for histograms, the number of cells of the
+bounds named in `contract.histograms`.
+"""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from contract import histograms
+from contract.model import ContractModel
+from contract.runtime_config import CAPACITY_LADDER, ContentHash, RuntimeConfig
+
+PHASES = ("prefill", "decode")
+OPS = ("dispatch", "combine")
+PARTS = ("wait", "transfer")
+NUM_BUCKETS = 8
+MAX_GENERATIONS = 5
+"""Generation slots of a frame: the newest four, and `older` in the last."""
+OLDER = -1
+MAX_FRAME_BYTES = 8 * 1024 * 1024
+
+
+class ArraySpec(ContractModel):
+    """One named array: its dimensions by symbol, and what it counts."""
+
+    name: str
+    dims: tuple[str, ...]
+    meaning: str
+    every_second: bool = True
+
+
+HISTOGRAM_BOUNDS: dict[str, tuple[float, ...]] = {
+    "ttft": histograms.TTFT_SECONDS,
+    "tpot": histograms.TPOT_SECONDS,
+    "itl": histograms.INTER_TOKEN_SECONDS,
+    "queue": histograms.QUEUE_SECONDS,
+    "step": histograms.STEP_SECONDS,
+    "a2a": histograms.ALL_TO_ALL_SECONDS,
+    "message": histograms.MESSAGE_BYTES,
+}
+
+
+def _spec(name: str, dims: str, meaning: str, *, every_second: bool = True) -> ArraySpec:
+    return ArraySpec(
+        name=name, dims=tuple(dims.split()), meaning=meaning, every_second=every_second
+    )
+
+
+ARRAYS: dict[str, ArraySpec] = {
+    spec.name: spec
+    for spec in (
+        _spec("assignments", "P L E", "token-to-expert assignments before capacity"),
+        _spec("whatif_live", "L E", "assignments of the sampled steps, as routed"),
+        _spec("whatif_lkg", "L E", "the same sampled tokens, routed by the last known good bias"),
+        _spec("overflow", "L", "assignments beyond capacity at the live C, per step, pre-reroute"),
+        _spec("overflow_at_rung", "R L", "the same at every rung of the ladder"),
+        _spec("rerouted", "L", "overflow that another expert took"),
+        _spec("spilled", "L", "overflow that a replica took"),
+        _spec("dropped", "L", "overflow that no expert took"),
+        _spec("executed", "L", "assignments that an expert computed"),
+        _spec("capacity_slots", "L", "slots offered: sum over steps of experts × capacity"),
+        _spec("required_max", "L", "largest single-expert count of any step"),
+        _spec("card_assignments", "L M", "executed assignments by the rank that computed them"),
+        _spec("tokens_all_dropped", "L", "tokens whose every assignment was dropped"),
+        _spec("a2a_layer", "O W L a2a", "all-to-all time per layer, slowest rank"),
+        _spec("a2a_rank", "O W M a2a", "all-to-all time per rank, all layers"),
+        _spec("a2a_rank_wait_us", "M", "time that a rank waited for its peers, µs"),
+        _spec("a2a_bytes", "O", "payload sent to other ranks"),
+        _spec("a2a_message", "O message", "payload bytes per peer message"),
+        _spec("step_time", "G P step", "engine step time by live generation; phase of the step"),
+        _spec("inter_token", "G itl", "gap between output tokens by live generation"),
+        _spec("generation_assignments", "G", "assignments by live generation, all layers"),
+        _spec("generation_overflow", "G", "overflow by live generation, all layers"),
+        _spec("ttft", "G ttft", "time to first token by generation of admission"),
+        _spec("tpot", "G tpot", "mean time per output token of finished requests, by admission"),
+        _spec("queue_time", "G queue", "time in queue by generation of admission"),
+        _spec("bucket_assignments", "B L E", "assignments by request-hash bucket, this period",
+              every_second=False),
+        _spec("bucket_whatif_live", "B L E", "whatif_live by bucket, this period",
+              every_second=False),
+        _spec("bucket_whatif_lkg", "B L E", "whatif_lkg by bucket, this period",
+              every_second=False),
+    )
+}  # fmt: skip
+
+
+class Role(StrEnum):
+    """The pool that an engine serves in."""
+
+    MIXED = "mixed"
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+class SchedulerGauges(ContractModel):
+    """The scheduler at the end of the interval."""
+
+    running: int = 0
+    queued: int = 0
+    kv_blocks_used_ratio: float = 0.0
+
+
+class RequestCounts(ContractModel):
+    """Requests of the interval by how they ended."""
+
+    admitted: int = 0
+    finished: int = 0
+    rejected: int = 0
+    failed: int = 0
+    tpot_measured: int = 0
+
+
+class FrameHeader(BaseModel):
+    """Everything of a frame that is not an array. Unknown fields of a newer minor are kept.
+
+    Attributes:
+        contract_version: `MAJOR.MINOR`; a reader accepts its own major.
+        engine_id: must be the id that the telemetry token is bound to.
+        group: EP group.
+        simulated: whether a simulation wrote this.
+        boot_id: new at every start of the engine; sequence restarts with it.
+        sequence: counts frames of a boot from 0; holes are gaps.
+        dropped_before: frames of this boot that the engine's bounded buffer lost, in total.
+        started_unix_seconds: start of the interval.
+        interval_seconds: its length on the monotonic clock.
+        period_seconds: length covered by the `bucket_*` arrays, 0 when they are absent.
+        step_first, step_last: engine steps of the interval, inclusive; first > last when none ran.
+        tokens: tokens of the interval by phase.
+        sequences: distinct sequences that had a token.
+        sampled_steps, sampled_tokens: behind the what-if arrays.
+        generations: live generation of each G slot; `OLDER` (-1) marks the rest.
+        config_generation, config: at the end of the interval.
+        configured_bias, live_bias, lkg_bias: content hashes, None where the model has no bias.
+        bias_version, lkg_bias_version: integers of the store, 0 for none.
+        bias_distance: L∞ of the live bias to the last known good.
+        gate_mass_kept, gate_mass_total: sums of gate weights, kept and before dropping.
+        probe_nll: last probe result in nats per token, None before the first.
+        context_tokens, kv_blocks: sizes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    contract_version: str
+    engine_id: str = Field(min_length=1, max_length=128)
+    group: str = Field(min_length=1, max_length=128)
+    role: Role = Role.MIXED
+    model: str = Field(min_length=1, max_length=256)
+    simulated: bool = False
+    expert_set_hash: str = ""
+    boot_id: str = Field(min_length=1, max_length=64)
+    sequence: int = Field(ge=0)
+    dropped_before: int = Field(default=0, ge=0)
+    started_unix_seconds: float
+    interval_seconds: float = Field(gt=0, le=3600)
+    period_seconds: float = Field(default=0, ge=0, le=3600)
+    layers: int = Field(ge=0, le=512)
+    experts: int = Field(ge=1, le=4096)
+    top_k: int = Field(ge=1, le=64)
+    ranks: int = Field(ge=1, le=1024)
+    step_first: int = 0
+    step_last: int = -1
+    steps: int = Field(default=0, ge=0)
+    tokens: tuple[int, int] = (0, 0)
+    sequences: int = Field(default=0, ge=0)
+    sampled_steps: int = Field(default=0, ge=0)
+    sampled_tokens: int = Field(default=0, ge=0)
+    generations: tuple[int, ...] = ()
+    config_generation: int = Field(ge=0)
+    config: RuntimeConfig
+    configured_bias: ContentHash | None = None
+    live_bias: ContentHash | None = None
+    lkg_bias: ContentHash | None = None
+    bias_version: int = 0
+    lkg_bias_version: int = 0
+    bias_distance: float = 0.0
+    placement: str = "linear"
+    epoch_seen: int = 0
+    frozen: bool = False
+    gauges: SchedulerGauges = SchedulerGauges()
+    requests: RequestCounts = RequestCounts()
+    gate_mass_kept: float = 0.0
+    gate_mass_total: float = 0.0
+    probe_nll: float | None = None
+
+    def shape(self, spec: ArraySpec) -> tuple[int, ...]:
+        """The shape that an array must have in this frame."""
+        sizes = {
+            "P": len(PHASES),
+            "L": self.layers,
+            "E": self.experts,
+            "R": len(CAPACITY_LADDER),
+            "B": NUM_BUCKETS,
+            "M": self.ranks,
+            "G": len(self.generations),
+            "O": len(OPS),
+            "W": len(PARTS),
+            **{name: len(bounds) + 1 for name, bounds in HISTOGRAM_BOUNDS.items()},
+        }
+        return tuple(sizes[symbol] for symbol in spec.dims)

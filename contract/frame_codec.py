@@ -1,0 +1,216 @@
+"""Packing of frames: a JSON header, then byte planes of every array, zstd-compressed.
+
+Layout, little endian: magic `MOEF` · u8 codec version · u32 header bytes · u32 payload bytes ·
+u32 crc32 of all that follows · header JSON (zstd) · payload (zstd).
+The payload holds, array by array in the order of the header's `_arrays` [name, plane width, shape],
+row totals (u64, one a row
+of the last axis: checksum and normaliser) and then the planes of the u32 values.
+A frame decodes alone: no delta to an earlier frame, so a lost frame costs only itself.
+numpy and zstandard are used here and nowhere else in the contract: both planes need one codec.
+"""
+
+import json
+import math
+import struct
+import zlib
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+import zstandard
+from pydantic import ValidationError
+
+from contract.frame import ARRAYS, MAX_FRAME_BYTES, FrameHeader
+
+MAGIC = b"MOEF"
+CODEC_VERSION = 1
+_PREFIX = struct.Struct("<4sBIII")
+_MAX_HEADER_BYTES = 256 * 1024
+_MAX_PAYLOAD_BYTES = 128 * 1024 * 1024
+_LEVEL = 3
+
+Counts = npt.NDArray[np.uint32]
+
+
+class _Listed(NamedTuple):
+    name: str
+    width: int
+    shape: tuple[int, ...]
+
+
+class FrameError(ValueError):
+    """A frame that cannot be read: what, and where. `kind` is one word for metrics."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A header and its arrays (u32, shapes by `ARRAYS`); absent arrays were not measured."""
+
+    header: FrameHeader
+    arrays: dict[str, Counts] = field(default_factory=dict)
+
+
+def encode(frame: Frame) -> bytes:
+    """Pack a frame.
+
+    Raises:
+        FrameError: an array is unknown, has the wrong shape, or does not fit u32.
+    """
+    parts: list[bytes] = []
+    listed: list[list[object]] = []
+    for name, values in frame.arrays.items():
+        checked = _checked(frame.header, name, values)
+        width = _plane_width(checked)
+        listed.append([name, width, list(checked.shape)])
+        rows = checked.reshape(-1, checked.shape[-1]) if checked.size else checked.reshape(0, 1)
+        parts.append(rows.sum(axis=1, dtype=np.uint64).tobytes())
+        planes = checked.astype("<u4").view(np.uint8).reshape(-1, 4).T[:width]
+        parts.append(np.ascontiguousarray(planes).tobytes())
+    body = frame.header.model_dump(mode="json")
+    body["_arrays"] = listed
+    compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    header = compressor.compress(json.dumps(body, separators=(",", ":")).encode())
+    payload = compressor.compress(b"".join(parts))
+    crc = zlib.crc32(payload, zlib.crc32(header))
+    packed = _PREFIX.pack(MAGIC, CODEC_VERSION, len(header), len(payload), crc) + header + payload
+    if len(packed) > MAX_FRAME_BYTES:
+        raise FrameError(
+            "too-large", f"frame of {len(packed)} bytes is over the bound of {MAX_FRAME_BYTES}"
+        )
+    return packed
+
+
+def decode(data: bytes) -> Frame:
+    """Unpack a frame; every byte string gives a frame or a `FrameError`, in bounded memory."""
+    header, listed, payload = _open(data)
+    view = memoryview(payload)
+    arrays: dict[str, Counts] = {}
+    offset = 0
+    for entry in listed:
+        values, offset = _unpack(view, offset, entry)
+        spec = ARRAYS.get(entry.name)
+        if spec is None:
+            continue  # a newer minor may add arrays; what we do not understand is skipped
+        if entry.shape != header.shape(spec):
+            raise FrameError(
+                "shape", f"{entry.name} has shape {entry.shape}, not {header.shape(spec)}"
+            )
+        arrays[entry.name] = values
+    if offset != len(view):
+        raise FrameError("size", f"payload has {len(view) - offset} bytes more than its arrays")
+    return Frame(header=header, arrays=arrays)
+
+
+def decode_header(data: bytes) -> FrameHeader:
+    """Read the header alone; the crc of the whole frame is still checked."""
+    prefix = _split(data)
+    return _parse_header(prefix[0])[0]
+
+
+def _checked(header: FrameHeader, name: str, values: Counts) -> Counts:
+    spec = ARRAYS.get(name)
+    if spec is None:
+        raise FrameError("array", f"unknown array {name!r}; known: {', '.join(sorted(ARRAYS))}")
+    shape = header.shape(spec)
+    if values.shape != shape:
+        raise FrameError("shape", f"{name} has shape {values.shape}, the frame says {shape}")
+    if values.size and (values.min() < 0 or int(values.max()) > 0xFFFFFFFF):
+        raise FrameError("range", f"{name} holds {values.max()}, over the bound of {0xFFFFFFFF}")
+    return np.ascontiguousarray(values, dtype=np.uint32)
+
+
+def _plane_width(values: Counts) -> int:
+    top = int(values.max()) if values.size else 0
+    return max(1, (top.bit_length() + 7) // 8)
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    if len(data) > MAX_FRAME_BYTES:
+        raise FrameError("too-large", f"{len(data)} bytes, over the bound of {MAX_FRAME_BYTES}")
+    if len(data) < _PREFIX.size:
+        raise FrameError("truncated", f"{len(data)} bytes, a frame has at least {_PREFIX.size}")
+    magic, version, header_bytes, payload_bytes, crc = _PREFIX.unpack_from(data)
+    if magic != MAGIC:
+        raise FrameError("magic", f"starts with {magic!r}, a frame starts with {MAGIC!r}")
+    if version != CODEC_VERSION:
+        raise FrameError("codec", f"codec version {version}; this reader knows {CODEC_VERSION}")
+    if len(data) != _PREFIX.size + header_bytes + payload_bytes:
+        raise FrameError("truncated", f"{len(data)} bytes do not match the sizes in the prefix")
+    rest = memoryview(data)[_PREFIX.size :]
+    if zlib.crc32(rest) != crc:
+        raise FrameError("crc", "crc32 does not match: the frame was damaged on its way")
+    return bytes(rest[:header_bytes]), bytes(rest[header_bytes:])
+
+
+def _inflate(data: bytes, bound: int, what: str) -> bytes:
+    try:
+        size = zstandard.frame_content_size(data)
+        if size < 0 or size > bound:
+            raise FrameError("too-large", f"{what} inflates to {size} bytes, the bound is {bound}")
+        return zstandard.ZstdDecompressor().decompress(data, max_output_size=bound)
+    except zstandard.ZstdError as error:
+        raise FrameError("zstd", f"{what} is not zstd: {error}") from None
+
+
+def _parse_header(data: bytes) -> tuple[FrameHeader, list[_Listed]]:
+    try:
+        body = json.loads(_inflate(data, _MAX_HEADER_BYTES, "header"))
+        names = body.pop("_arrays")
+        header = FrameHeader.model_validate(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise FrameError("header", f"header field {where}: {first['msg']}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, FrameError):
+            raise
+        raise FrameError("header", f"header is not readable: {error}") from None
+    return header, _array_list(names)
+
+
+def _array_list(entries: object) -> list[_Listed]:
+    listed: list[_Listed] = []
+    for entry in entries if isinstance(entries, list) else [entries]:
+        match entry:
+            case [str(name), int(width), [*shape]] if 1 <= width <= 4 and _is_shape(shape):
+                listed.append(_Listed(name, width, tuple(shape)))
+            case _:
+                raise FrameError("header", f"header field _arrays holds {entry!r}")
+    names = [entry.name for entry in listed]
+    if len(set(names)) != len(names):
+        raise FrameError("header", "header field _arrays names an array twice")
+    return listed
+
+
+def _is_shape(shape: list[object]) -> TypeGuard[list[int]]:
+    return 1 <= len(shape) <= 6 and all(
+        isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= 1 << 24
+        for size in shape
+    )
+
+
+def _open(data: bytes) -> tuple[FrameHeader, list[_Listed], bytes]:
+    header_bytes, payload_bytes = _split(data)
+    header, listed = _parse_header(header_bytes)
+    return header, listed, _inflate(payload_bytes, _MAX_PAYLOAD_BYTES, "payload")
+
+
+def _unpack(view: memoryview, offset: int, entry: _Listed) -> tuple[Counts, int]:
+    size = math.prod(entry.shape)
+    rows = size // entry.shape[-1] if size else 0
+    end = offset + rows * 8 + size * entry.width
+    if end > len(view):
+        raise FrameError("size", f"payload ends inside {entry.name}")
+    totals = np.frombuffer(view[offset : offset + rows * 8], dtype="<u8")
+    planes = np.frombuffer(view[offset + rows * 8 : end], dtype=np.uint8)
+    wide = np.zeros((size, 4), dtype=np.uint8)
+    wide[:, : entry.width] = planes.reshape(entry.width, size).T
+    values = wide.view("<u4").reshape(entry.shape)
+    if rows and not np.array_equal(values.reshape(rows, -1).sum(axis=1, dtype=np.uint64), totals):
+        raise FrameError("checksum", f"row totals of {entry.name} do not match its values")
+    return values, end

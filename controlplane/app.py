@@ -1,0 +1,1 @@
+"""The control plane as one ASGI application."""

@@ -1,0 +1,96 @@
+"""All that `decide` may look at. Stored with every decision, so that any history replays."""
+
+from pydantic import BaseModel, ConfigDict
+
+from contract.admin import ConfigState
+from controlplane.detectors.finding import Attribution, Finding
+from controlplane.policy.knob import Knob
+from controlplane.slo.status import SloStatus
+
+
+class KnobChange(BaseModel):
+    """A change of a knob in the past, for cooldowns and flap budgets."""
+
+    model_config = ConfigDict(frozen=True)
+
+    knob: Knob
+    at: float
+    direction: int
+    outcome: str
+
+
+class BiasFacts(BaseModel):
+    """The router bias of the engine as the control plane knows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    configured: str | None = None
+    live: str | None = None
+    last_known_good: str | None = None
+    live_since: float | None = None
+
+
+class LoadFacts(BaseModel):
+    """Level of the traffic and of the capacity in the last window."""
+
+    model_config = ConfigDict(frozen=True)
+
+    assignments: int = 0
+    overflow_ratio: float | None = None
+    overflow_at_rung: dict[str, float] = {}
+    slots_at_rung: dict[str, int] = {}
+    gate_mass_kept_ratio: float | None = None
+    tokens_per_step: float = 0.0
+    prefill_token_share: float = 0.0
+    running: int = 0
+    queued: int = 0
+    queue_share_of_ttft: float | None = None
+    probe_nll: float | None = None
+
+
+class Snapshot(BaseModel):
+    """One EP group at one moment.
+
+    Attributes:
+        at: unix seconds of the evaluation.
+        engine_id, group: whose.
+        data_age_seconds: age of the newest frame; None when there never was one.
+        fresh: whether the telemetry is young enough to act on.
+        reachable: whether the engine's admin API answered the last read-back.
+        config: the engine's config as last read back.
+        observed_generation: generation of the newest frame.
+        findings, attribution, slos, bias, load: the evaluation.
+        in_flight: id of the action that is not yet final, if any.
+        changes: past changes, newest last.
+        quarantined: action keys (knob and target) that failed verification, with their end.
+        frozen: control-plane or engine freeze; reason in `freeze_reason`.
+        pinned: knobs that a human (or a foreign generation) owns.
+        baseline: the config to relax to.
+        capacities: knob names that this engine can change live.
+        engines_in_group: engines that serve the same group, for canaries.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    at: float
+    engine_id: str
+    group: str
+    data_age_seconds: float | None
+    fresh: bool
+    reachable: bool
+    config: ConfigState | None
+    observed_generation: int | None
+    findings: tuple[Finding, ...] = ()
+    attribution: Attribution | None = None
+    slos: tuple[SloStatus, ...] = ()
+    bias: BiasFacts = BiasFacts()
+    load: LoadFacts = LoadFacts()
+    in_flight: str | None = None
+    changes: tuple[KnobChange, ...] = ()
+    quarantined: dict[str, float] = {}
+    frozen: bool = False
+    freeze_reason: str = ""
+    pinned: tuple[Knob, ...] = ()
+    baseline: dict[Knob, str | int | None] = {}
+    live_knobs: tuple[Knob, ...] = ()
+    engines_in_group: int = 1

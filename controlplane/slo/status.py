@@ -1,0 +1,67 @@
+"""The word of an SLO: met, breached, or could not tell."""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+
+class SloName(StrEnum):
+    """The three dimensions."""
+
+    TTFT = "ttft"
+    TPOT = "tpot"
+    OVERFLOW = "overflow"
+
+
+class SloState(StrEnum):
+    """Inconclusive means too few events; stale means no telemetry. Neither is ever "met"."""
+
+    MET = "met"
+    BREACHED = "breached"
+    INCONCLUSIVE = "inconclusive"
+    STALE = "stale"
+
+
+class TierStatus(BaseModel):
+    """One burn tier: bad ÷ total and burn over both windows."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tier: str
+    state: SloState
+    short_seconds: int
+    long_seconds: int
+    burn_short: float
+    burn_long: float
+    bad: int
+    total: int
+    bad_ratio_low: float
+    threshold_burn: float
+
+
+class SloStatus(BaseModel):
+    """One SLO of one engine at one moment.
+
+    Attributes:
+        state: what the governor goes by (the act tiers; overflow: 3 of 5 ten-second slices).
+        objective: target share of good events.
+        threshold: seconds for latencies, ratio for overflow.
+        value: p99 in seconds (from merged histograms), or overflow ratio; None without events.
+        room_ratio: 1 - value/threshold, negative when over it.
+        budget_remaining_ratio: error budget left over the history that is stored.
+        n: events behind `value`.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    slo: SloName
+    state: SloState
+    objective: float
+    threshold: float
+    value: float | None
+    room_ratio: float | None
+    budget_remaining_ratio: float | None
+    n: int
+    tiers: tuple[TierStatus, ...] = ()
+    slices: tuple[float | None, ...] = ()
+    message: str = ""

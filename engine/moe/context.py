@@ -1,0 +1,108 @@
+"""What an MoE layer needs to know of the step it runs in, beside its input."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from torch import Tensor
+
+from contract.runtime_config import (
+    CapacityDomain,
+    DispatchDtype,
+    OverflowMode,
+    OverflowPolicy,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityPlan:
+    """Capacity and overflow of one generation; `capacity_factor` None is dropless."""
+
+    capacity_factor: Fraction | None
+    cap_min: int
+    mode: OverflowMode
+    policy: OverflowPolicy
+    domain: CapacityDomain
+    dispatch_dtype: DispatchDtype
+
+
+class LayerRecorder(Protocol):
+    """Where an MoE layer leaves its counts: on the device, no synchronisation, no Python loop.
+
+    Every call is made on every rank for every layer of every step, with T_loc = 0 too.
+    Counts stay local to the rank; the engine sums ranks when a frame leaves.
+    """
+
+    def routed(self, layer: int, expert_ids: Tensor, bucket_ids: Tensor, is_decode: Tensor) -> None:
+        """Assignments before capacity: expert_ids int64 [T_loc, k], bucket and phase [T_loc]."""
+        ...
+
+    def sampled(
+        self, layer: int, live_ids: Tensor, counterfactual_ids: Tensor, bucket_ids: Tensor
+    ) -> None:
+        """A sampled step: the same tokens routed live and by the LKG bias, int64 [T_loc, k]."""
+        ...
+
+    def capacity(self, layer: int, outcome: "CapacityOutcome") -> None:
+        """What capacity did in this step, group-wide numbers (identical on every rank)."""
+        ...
+
+    def exchange(
+        self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
+        bytes_sent: int, message_bytes: tuple[int, ...],
+    ) -> None:  # fmt: skip
+        """One all-to-all (op 0 dispatch, 1 combine): this rank's wait, transfer and payload."""
+        ...
+
+    def gate_mass(self, kept: Tensor, total: Tensor) -> None:
+        """Scalar sums of this rank's gate weights: kept, and before dropping."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityOutcome:
+    """Group-wide counts of one layer in one step; 0-dim or small int64 tensors on the device.
+
+    Attributes:
+        expert_counts: int64 [E], assignments over the EP group before capacity.
+        tokens: tokens of the step over the EP group.
+        slots: capacity of one expert in slots (None when dropless).
+        overflow: assignments beyond the live capacity, before reroute.
+        overflow_at_rung: int64 [R].
+        rerouted, spilled, dropped, executed, tokens_all_dropped: group-wide counts.
+        card_counts: int64 [M], executed assignments by the rank that computes them.
+    """
+
+    expert_counts: Tensor
+    tokens: int
+    slots: int | None
+    overflow: Tensor
+    overflow_at_rung: Tensor
+    rerouted: Tensor
+    spilled: Tensor
+    dropped: Tensor
+    executed: Tensor
+    tokens_all_dropped: Tensor
+    card_counts: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class MoEStepContext:
+    """One step, the same on every rank but for the token tensors.
+
+    Attributes:
+        plan: capacity and overflow of the live generation.
+        bias: FP32 [L, E] live selection bias over MoE layers, None where the model has none.
+        lkg_bias: FP32 [L, E] of the last known good, None when there is none.
+        sampled: whether this step is a shadow-routing sample.
+        bucket_ids: int64 [T_loc]; is_decode: bool [T_loc].
+        recorder: takes the counts.
+    """
+
+    plan: CapacityPlan
+    bias: Tensor | None
+    lkg_bias: Tensor | None
+    sampled: bool
+    bucket_ids: Tensor
+    is_decode: Tensor
+    recorder: LayerRecorder
