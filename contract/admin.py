@@ -109,6 +109,12 @@ class ConfigRollback(ContractModel):
     cause: Cause
 
 
+class ConfigHistory(ContractModel):
+    """`GET config/history`: the stored generations, oldest first."""
+
+    documents: tuple[ConfigDocument, ...]
+
+
 class Freeze(ContractModel):
     """`POST freeze`: refuse every mutation but an unfreeze; pauses lease expiry."""
 
