@@ -42,10 +42,19 @@ HISTOGRAM_BOUNDS: dict[str, tuple[float, ...]] = {
     "tpot": histograms.TPOT_SECONDS,
     "itl": histograms.INTER_TOKEN_SECONDS,
     "queue": histograms.QUEUE_SECONDS,
+    "request": histograms.REQUEST_SECONDS,
     "step": histograms.STEP_SECONDS,
     "a2a": histograms.ALL_TO_ALL_SECONDS,
     "message": histograms.MESSAGE_BYTES,
 }
+
+SUM_KEYS: tuple[str, ...] = (
+    "ttft", "tpot", "itl", "queue", "request",
+    *(f"step.{phase}" for phase in PHASES),
+    *(f"a2a.{op}.{phase}.{part}" for op in OPS for phase in PHASES for part in PARTS),
+    *(f"message.{op}" for op in OPS),
+)  # fmt: skip
+"""Keys of `FrameHeader.histogram_sums`: a histogram without its sum has no mean."""
 
 
 def _spec(name: str, dims: str, meaning: str, *, every_second: bool = True) -> ArraySpec:
@@ -71,6 +80,7 @@ ARRAYS: dict[str, ArraySpec] = {
         _spec("card_assignments", "L M", "executed assignments by the rank that computed them"),
         _spec("tokens_all_dropped", "L", "tokens whose every assignment was dropped"),
         _spec("a2a_layer", "O W L a2a", "all-to-all time per layer, slowest rank"),
+        _spec("a2a_phase", "O W P a2a", "a2a_layer summed over layers, by phase of the step"),
         _spec("a2a_rank", "O W M a2a", "all-to-all time per rank, all layers"),
         _spec("a2a_rank_wait_us", "M", "time that a rank waited for its peers, µs"),
         _spec("a2a_bytes", "O", "payload sent to other ranks"),
@@ -82,6 +92,7 @@ ARRAYS: dict[str, ArraySpec] = {
         _spec("ttft", "G ttft", "time to first token by generation of admission"),
         _spec("tpot", "G tpot", "mean time per output token of finished requests, by admission"),
         _spec("queue_time", "G queue", "time in queue by generation of admission"),
+        _spec("request_time", "request", "arrival to last token of finished requests"),
         _spec("bucket_assignments", "B L E", "assignments by request-hash bucket, this period",
               every_second=False),
         _spec("bucket_whatif_live", "B L E", "whatif_live by bucket, this period",
@@ -142,6 +153,8 @@ class FrameHeader(BaseModel):
         bias_version, lkg_bias_version: integers of the store, 0 for none.
         bias_distance: L∞ of the live bias to the last known good.
         gate_mass_kept, gate_mass_total: sums of gate weights, kept and before dropping.
+        required_capacity_factor: largest count of one expert over λ = T·k/E, any layer, any step.
+        histogram_sums: sum of what a histogram counted, in its unit, by `SUM_KEYS`.
         probe_nll: last probe result in nats per token, None before the first.
         context_tokens, kv_blocks: sizes.
     """
@@ -188,6 +201,8 @@ class FrameHeader(BaseModel):
     requests: RequestCounts = RequestCounts()
     gate_mass_kept: float = 0.0
     gate_mass_total: float = 0.0
+    required_capacity_factor: float = 0.0
+    histogram_sums: dict[str, float] = Field(default_factory=dict)
     probe_nll: float | None = None
 
     def shape(self, spec: ArraySpec) -> tuple[int, ...]:

@@ -23,5 +23,18 @@ REQUEST_SECONDS: tuple[float, ...] = tuple(0.01 * 2**i for i in range(14))
 ALL_TO_ALL_SECONDS: tuple[float, ...] = tuple(5e-5 * 2**i for i in range(13))
 MESSAGE_BYTES: tuple[float, ...] = tuple(float(256 * 4**i) for i in range(9))
 
+# On /metrics a subset of the bounds, so that an EP group stays under 1,000 series.
+TTFT_EXPOSED: tuple[float, ...] = (
+    0.02, 0.04, 0.08, 0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 1.0, 2.5, 10.0, 60.0,
+)  # fmt: skip
+TPOT_EXPOSED: tuple[float, ...] = (
+    0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0,
+)  # fmt: skip
+QUEUE_EXPOSED: tuple[float, ...] = (0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
+STEP_EXPOSED: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+REQUEST_EXPOSED: tuple[float, ...] = REQUEST_SECONDS[::2]
+ALL_TO_ALL_EXPOSED: tuple[float, ...] = ALL_TO_ALL_SECONDS[::2]
+MESSAGE_EXPOSED: tuple[float, ...] = MESSAGE_BYTES[::2]
+
 TTFT_OBJECTIVE_SECONDS = 0.2
 TPOT_OBJECTIVE_SECONDS = 0.05
