@@ -110,7 +110,7 @@ class ConfigRollback(ContractModel):
 
 
 class ConfigHistory(ContractModel):
-    """`GET config/history`: the stored generations, oldest first."""
+    """`GET config/history?limit=N`: the newest N committed generations, oldest first."""
 
     documents: tuple[ConfigDocument, ...]
 
@@ -293,3 +293,17 @@ class Capabilities(ContractModel):
     top_k: int
     context_tokens: int
     knobs: tuple[KnobCapability, ...]
+
+
+class FaultInjection(ContractModel):
+    """`POST faults`: start a fault; the routes exist only on an engine started with faults."""
+
+    name: str = Field(min_length=1, max_length=64)
+    params: dict[str, float] = Field(default_factory=dict)
+
+
+class FaultState(ContractModel):
+    """`GET faults`, and the answer to `POST faults` and `DELETE faults?name=N`."""
+
+    available: tuple[str, ...]
+    active: tuple[FaultInjection, ...]

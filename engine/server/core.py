@@ -1,14 +1,14 @@
 """What the HTTP server needs of the engine core. `engine.llm_engine.LLMEngine` satisfies it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from contract.admin import RankAck, WhatIfResponse
+from contract.admin import FaultInjection, RankAck, WhatIfResponse
 from contract.runtime_config import RuntimeConfig
 
 Bias = npt.NDArray[np.float32]
@@ -38,7 +38,19 @@ class TokenEvent:
 
 @dataclass(frozen=True, slots=True)
 class LivePlan:
-    """A generation ready to commit: the config and the tensors that its hashes name."""
+    """A generation ready to commit: the config and the tensors that its hashes name.
+
+    A plan may repeat the live generation with an equal config: then only the last known good
+    changed (mark-good).
+
+    Attributes:
+        bias: what `config.router_bias` names; made live only when `reload_bias`.
+        reload_bias: False keeps the live bias as it is, moved by an updater or not; the server
+            sets True when the hash changed, when `bias_update` went off, and on every rollback.
+        lkg_bias: the last known good, for shadow routing.
+        bias_version, lkg_version: integers of the bias store, 0 for none.
+        physical_to_logical: [MoE layers, slots]; None is the linear placement.
+    """
 
     generation: int
     config: RuntimeConfig
@@ -48,6 +60,7 @@ class LivePlan:
     bias_version: int = 0
     lkg_version: int = 0
     physical_to_logical: npt.NDArray[np.int64] | None = None
+    reload_bias: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +95,15 @@ class EngineCore(Protocol):
     failed: "asyncio.Future[BaseException]"
     """Resolved with a RankFailedError when a rank dies or stops answering."""
 
-    def generate(self, request: GenerationRequest) -> AsyncIterator[TokenEvent]:
-        """Admit and stream; raises QueueFullError or PromptTooLongError before the first event."""
+    def generate(self, request: GenerationRequest) -> AsyncGenerator[TokenEvent, None]:
+        """Admit and stream; raises QueueFullError or PromptTooLongError before the first event.
+
+        Closing the generator (`aclose`) aborts the request and frees its blocks.
+        """
+        ...
+
+    def annotate(self, *, epoch_seen: int, frozen: bool) -> None:
+        """What the next frames say of the server: the fencing epoch it saw, and its freeze."""
         ...
 
     async def commit(self, plan: LivePlan) -> CommitReceipt:
@@ -110,4 +130,22 @@ class EngineCore(Protocol):
 
     async def probe(self) -> tuple[float, int]:
         """Negative log-likelihood of the fixed probe text (nats per token) and its tokens."""
+        ...
+
+
+class FaultControl(Protocol):
+    """Faults that this engine was started with; `engine.faults` satisfies it."""
+
+    names: frozenset[str]
+
+    async def inject(self, name: str, params: Mapping[str, float]) -> None:
+        """Start a fault; raises BadRequestError for an unknown parameter or a bad value."""
+        ...
+
+    async def clear(self, name: str) -> None:
+        """Stop a fault; does nothing when it is not active. What it broke stays broken."""
+        ...
+
+    def active(self) -> tuple[FaultInjection, ...]:
+        """Faults that run now."""
         ...
