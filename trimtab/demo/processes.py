@@ -93,7 +93,7 @@ class Children:
     def start_trimtab(
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Child:
-        """Run `trimtab <arguments>` with this interpreter; output goes to `<log_dir>/<name>.log`."""
+        """Run `trimtab <arguments>` with this interpreter; its output goes to `<name>.log`."""
         log = self._log_dir / f"{name}.log"
         with log.open("ab") as output:
             process = subprocess.Popen(
