@@ -1,0 +1,36 @@
+"""The schema goes up, equals the models, goes down, and goes up again; on both databases."""
+
+from sqlalchemy import inspect
+
+from migrations import run
+
+
+def test_an_empty_database_upgrades_to_the_models_and_back(empty_database):
+    assert run.current(empty_database) is None
+    run.upgrade(empty_database)
+    assert run.current(empty_database) == run.newest()
+    assert run.differences(empty_database) == []
+
+    run.downgrade(empty_database)
+    assert inspect(empty_database.engine).get_table_names() == ["alembic_version"]
+
+    run.upgrade(empty_database)
+    assert run.differences(empty_database) == []
+
+
+def test_a_missing_table_is_a_difference(empty_database):
+    run.upgrade(empty_database)
+    with empty_database.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE incident_pin")
+    assert any("incident_pin" in str(found) for found in run.differences(empty_database))
+
+
+def test_revisions_form_one_line_of_growing_numbers():
+    from pathlib import Path
+
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory(str(Path(run.__file__).parent))
+    revisions = [script.revision for script in scripts.walk_revisions()]
+    assert revisions == sorted(revisions, reverse=True)
+    assert len(scripts.get_heads()) == 1
