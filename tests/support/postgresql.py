@@ -36,7 +36,7 @@ class Cluster:
     def new_database(self) -> str:
         name = f"t{uuid4().hex[:12]}"
         with psycopg.connect(self._dsn("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+            connection.execute(f"CREATE DATABASE {name}")
         return f"postgresql://trimtab@127.0.0.1:{self.port}/{name}"
 
     def _dsn(self, name: str) -> str:
