@@ -1,0 +1,277 @@
+"""The recorder of one rank: an MoE layer leaves its counts here, on the device.
+
+Cost: two device operations a layer for the routing counts, one fused add on rank 0 for capacity,
+nothing per expert in Python, no synchronisation inside a step; one transfer a frame.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from contract.frame import NUM_BUCKETS, PHASES
+from contract.runtime_config import CAPACITY_LADDER
+from engine.telemetry.counts import Array, RankCounts
+from engine.telemetry.exchange_log import ExchangeLog
+
+if TYPE_CHECKING:
+    from engine.moe.context import CapacityOutcome
+
+_SCALARS = (
+    "overflow", "rerouted", "spilled", "dropped", "executed", "tokens_all_dropped",
+)  # fmt: skip
+
+
+class NullRecorder:
+    """Records nothing: `EngineConfig.recording` off."""
+
+    def begin_step(self, step: int, generation: int, phase: int) -> None:
+        """Ignore."""
+
+    def routed(self, layer: int, expert_ids: Tensor, bucket_ids: Tensor, is_decode: Tensor) -> None:
+        """Ignore."""
+
+    def sampled(
+        self, layer: int, live_ids: Tensor, counterfactual_ids: Tensor, bucket_ids: Tensor
+    ) -> None:
+        """Ignore."""
+
+    def capacity(self, layer: int, outcome: "CapacityOutcome") -> None:
+        """Ignore."""
+
+    def exchange(
+        self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
+        bytes_sent: int, message_bytes: tuple[int, ...],
+    ) -> None:  # fmt: skip
+        """Ignore."""
+
+    def gate_mass(self, kept: Tensor, total: Tensor) -> None:
+        """Ignore."""
+
+    def drain(self, *, period: bool) -> RankCounts:
+        """Nothing was counted."""
+        return RankCounts(rank=0, arrays={}, period=period)
+
+
+class StepRecorder:
+    """Counts of one rank since the last drain. Not thread-safe: the rank's step thread owns it.
+
+    Call `begin_step` before the forward of every step, `drain` between steps; all ranks drain
+    after the same step.
+
+    Args:
+        rank, ranks: of the expert-parallel group.
+        layers: MoE layers; experts: logical experts; top_k: assignments of a token.
+        device: where the layers' tensors live.
+    """
+
+    def __init__(
+        self, rank: int, ranks: int, layers: int, experts: int, top_k: int,
+        device: torch.device | str = "cpu",
+    ) -> None:  # fmt: skip
+        self._rank = rank
+        self._layers = layers
+        self._experts = experts
+        self._top_k = top_k
+        device = torch.device(device)
+        cells = NUM_BUCKETS * len(PHASES) * experts
+        self._one = torch.ones(1, dtype=torch.int64, device=device)
+        self._routed = torch.zeros(layers, cells, dtype=torch.int64, device=device)
+        self._whatif = torch.zeros(
+            2, layers, NUM_BUCKETS * experts, dtype=torch.int64, device=device
+        )
+        self._routed_rows = list(self._routed)
+        self._whatif_rows = [list(side) for side in self._whatif]
+        self._period = torch.zeros(
+            3, layers, NUM_BUCKETS, experts, dtype=torch.int64, device=device
+        )
+        self._rungs = len(CAPACITY_LADDER)
+        self._outcome = torch.zeros(
+            layers, len(_SCALARS) + self._rungs + ranks, dtype=torch.int64, device=device
+        )
+        self._outcome_views = [self._split_outcome(row) for row in self._outcome]
+        self._peak = torch.zeros(layers, dtype=torch.int64, device=device)
+        self._required = torch.zeros(layers, dtype=torch.float64, device=device)
+        self._gate_mass = torch.zeros(2, dtype=torch.float64, device=device)
+        self._gate_mass_views = list(self._gate_mass)
+        self._overflow_by_generation: dict[int, Tensor] = {}
+        self._period_sampled = False
+        self._base: tuple[Tensor, Tensor] | None = None
+        self._exchanges = ExchangeLog(layers)
+        self._generation = 0
+        self._clear_host()
+
+    def _clear_host(self) -> None:
+        self._slots = [0] * self._layers
+        self._assignments_by_generation: dict[int, int] = {}
+        self._steps = 0
+        self._step_first, self._step_last = 0, -1
+        self._sampled_steps = 0
+        self._sampled_tokens = 0
+
+    def _split_outcome(self, row: Tensor) -> list[Tensor]:
+        scalars = len(_SCALARS)
+        return [
+            *(row[i] for i in range(scalars)),
+            row[scalars : scalars + self._rungs],
+            row[scalars + self._rungs :],
+        ]
+
+    def begin_step(self, step: int, generation: int, phase: int) -> None:
+        """Name the step that follows: its id, live generation, and phase (0 prefill, 1 decode)."""
+        if self._steps == 0:
+            self._step_first = step
+        self._step_last = step
+        self._steps += 1
+        self._generation = generation
+        self._base = None
+        self._exchanges.begin_step(step, phase)
+
+    def routed(self, layer: int, expert_ids: Tensor, bucket_ids: Tensor, is_decode: Tensor) -> None:
+        """Assignments before capacity: expert_ids int64 [T_loc, k], bucket and phase [T_loc]."""
+        if self._base is None or self._base[0] is not bucket_ids:
+            cell = (bucket_ids * len(PHASES) + is_decode) * self._experts
+            self._base = (bucket_ids, cell.unsqueeze(1))
+        index = (expert_ids + self._base[1]).view(-1)
+        self._routed_rows[layer].scatter_add_(0, index, self._one.expand(index.numel()))
+
+    def sampled(
+        self, layer: int, live_ids: Tensor, counterfactual_ids: Tensor, bucket_ids: Tensor
+    ) -> None:
+        """A sampled step: the same tokens routed live and by the LKG bias, int64 [T_loc, k]."""
+        if layer == 0:
+            self._sampled_steps += 1
+            self._period_sampled = True
+            self._sampled_tokens += live_ids.shape[0]
+        base = (bucket_ids * self._experts).unsqueeze(1)
+        for side, ids in enumerate((live_ids, counterfactual_ids)):
+            index = (ids + base).view(-1)
+            self._whatif_rows[side][layer].scatter_add_(0, index, self._one.expand(index.numel()))
+
+    def capacity(self, layer: int, outcome: "CapacityOutcome") -> None:
+        """What capacity did in this step: group-wide numbers, so rank 0 alone counts them."""
+        if self._rank != 0 or outcome.tokens == 0:
+            return
+        torch._foreach_add_(
+            self._outcome_views[layer],
+            [
+                outcome.overflow, outcome.rerouted, outcome.spilled, outcome.dropped,
+                outcome.executed, outcome.tokens_all_dropped, outcome.overflow_at_rung,
+                outcome.card_counts,
+            ],
+        )  # fmt: skip
+        peak = outcome.expert_counts.max()
+        torch.maximum(self._peak[layer], peak, out=self._peak[layer])
+        needed = peak.double() * (self._experts / (outcome.tokens * self._top_k))
+        torch.maximum(self._required[layer], needed, out=self._required[layer])
+        self._slots[layer] += self._experts * (outcome.slots or 0)
+        self._by_generation(outcome)
+
+    def _by_generation(self, outcome: "CapacityOutcome") -> None:
+        generation = self._generation
+        counted = self._assignments_by_generation
+        counted[generation] = counted.get(generation, 0) + outcome.tokens * self._top_k
+        total = self._overflow_by_generation.get(generation)
+        if total is None:
+            total = torch.zeros((), dtype=torch.int64, device=self._outcome.device)
+            self._overflow_by_generation[generation] = total
+        total.add_(outcome.overflow)
+
+    def exchange(
+        self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
+        bytes_sent: int, message_bytes: tuple[int, ...],
+    ) -> None:  # fmt: skip
+        """One all-to-all (op 0 dispatch, 1 combine): this rank's wait, transfer and payload."""
+        self._exchanges.add(layer, op, wait_seconds, transfer_seconds, bytes_sent, message_bytes)
+
+    def gate_mass(self, kept: Tensor, total: Tensor) -> None:
+        """Scalar sums of this rank's gate weights: kept, and before dropping."""
+        torch._foreach_add_(self._gate_mass_views, [kept.double(), total.double()])
+
+    def drain(self, *, period: bool) -> RankCounts:
+        """Take everything counted since the last drain: one transfer, then zero.
+
+        Args:
+            period: also take the `bucket_*` arrays, counted since the last drain with `period`.
+        """
+        exchanges = self._exchanges.drain()
+        arrays, scalars, by_generation = self._transfer(period=period)
+        arrays["a2a_bytes"] = exchanges.payload_bytes
+        kept, total, required = scalars
+        counts = RankCounts(
+            rank=self._rank,
+            arrays=arrays,
+            period=period,
+            steps=self._steps,
+            step_first=self._step_first,
+            step_last=self._step_last,
+            step_ids=exchanges.step_ids,
+            step_phases=exchanges.step_phases,
+            exchange_seconds=exchanges.seconds,
+            message_cells=exchanges.message_cells,
+            message_bytes=exchanges.message_bytes,
+            generation_assignments=self._assignments_by_generation,
+            generation_overflow=by_generation,
+            gate_mass_kept=kept,
+            gate_mass_total=total,
+            required_capacity_factor=required,
+            sampled_steps=self._sampled_steps,
+            sampled_tokens=self._sampled_tokens,
+        )
+        self._clear_host()
+        return counts
+
+    def _transfer(
+        self, *, period: bool
+    ) -> tuple[dict[str, Array], tuple[float, float, float], dict[int, int]]:
+        routed = self._routed.view(self._layers, NUM_BUCKETS, len(PHASES), self._experts)
+        whatif = self._whatif.view(2, self._layers, NUM_BUCKETS, self._experts)
+        self._period[0] += routed.sum(2)
+        if self._sampled_steps:
+            self._period[1:] += whatif
+        wanted: dict[str, Tensor] = {"assignments": routed.sum(1).transpose(0, 1)}
+        if self._sampled_steps:
+            wanted["whatif_live"], wanted["whatif_lkg"] = whatif.sum(2).unbind(0)
+        if period:
+            buckets = self._period.transpose(1, 2)
+            wanted["bucket_assignments"] = buckets[0]
+            if self._period_sampled:
+                wanted["bucket_whatif_live"], wanted["bucket_whatif_lkg"] = buckets[1:].unbind(0)
+        if self._rank == 0:
+            columns = self._outcome.transpose(0, 1)
+            wanted |= {name: columns[i] for i, name in enumerate(_SCALARS)}
+            wanted["overflow_at_rung"] = columns[len(_SCALARS) : len(_SCALARS) + self._rungs]
+            wanted["card_assignments"] = self._outcome[:, len(_SCALARS) + self._rungs :]
+            wanted["required_max"] = self._peak
+        floats = torch.cat([self._gate_mass, self._required.max().view(1)])
+        generations = list(self._overflow_by_generation)
+        packed = torch.cat(
+            [
+                *(values.reshape(-1) for values in wanted.values()),
+                *(self._overflow_by_generation[key].view(1) for key in generations),
+                floats.view(torch.int64),
+            ]
+        ).cpu()
+        arrays: dict[str, Array] = {}
+        offset = 0
+        for name, values in wanted.items():
+            size = values.numel()
+            arrays[name] = packed[offset : offset + size].view(values.shape).numpy()
+            offset += size
+        overflows = packed[offset : offset + len(generations)].tolist()
+        kept, total, required = packed[offset + len(generations) :].view(torch.float64).tolist()
+        if self._rank == 0:
+            arrays["capacity_slots"] = torch.tensor(self._slots, dtype=torch.int64).numpy()
+        self._zero(period=period)
+        return arrays, (kept, total, required), dict(zip(generations, overflows, strict=True))
+
+    def _zero(self, *, period: bool) -> None:
+        filled = [self._routed, self._outcome, self._peak, self._required, self._gate_mass]
+        if self._sampled_steps:
+            filled.append(self._whatif)
+        if period:
+            filled.append(self._period)
+            self._period_sampled = False
+        for tensor in filled:
+            tensor.zero_()
+        self._overflow_by_generation.clear()

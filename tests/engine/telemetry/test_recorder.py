@@ -1,0 +1,162 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract.runtime_config import CAPACITY_LADDER
+from engine.moe.context import CapacityOutcome
+from engine.telemetry.recorder import NullRecorder, StepRecorder
+
+LAYERS, EXPERTS, TOP_K, RANKS = 3, 8, 2, 2
+
+
+def recorder(rank: int = 0) -> StepRecorder:
+    return StepRecorder(rank, RANKS, LAYERS, EXPERTS, TOP_K)
+
+
+def tokens(count: int, seed: int = 0):
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.rand(count, EXPERTS, generator=draw).topk(TOP_K).indices
+    buckets = torch.randint(0, 8, (count,), generator=draw)
+    decode = torch.randint(0, 2, (count,), generator=draw).bool()
+    return ids, buckets, decode
+
+
+def outcome(counts: torch.Tensor, tokens: int, slots: int = 2) -> CapacityOutcome:
+    overflow = (counts - slots).clamp(min=0).sum()
+    zero = torch.tensor(0)
+    return CapacityOutcome(
+        expert_counts=counts, tokens=tokens, slots=slots, overflow=overflow,
+        overflow_at_rung=torch.full((len(CAPACITY_LADDER),), 5), rerouted=zero, spilled=zero,
+        dropped=overflow, executed=counts.sum() - overflow, tokens_all_dropped=zero,
+        card_counts=torch.tensor([3, 4]),
+    )  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(counts=st.lists(st.integers(0, 40), min_size=1, max_size=5))
+def test_every_assignment_is_counted_once_in_its_cell(counts):
+    own = recorder()
+    expected = np.zeros((2, LAYERS, EXPERTS), dtype=np.int64)
+    buckets_expected = np.zeros((8, LAYERS, EXPERTS), dtype=np.int64)
+    for step, count in enumerate(counts):
+        ids, buckets, decode = tokens(count, seed=step)
+        own.begin_step(step, generation=0, phase=0)
+        for layer in range(LAYERS):
+            own.routed(layer, ids, buckets, decode)
+        for row, bucket, phase in zip(ids, buckets, decode, strict=True):
+            for expert in row:
+                expected[int(phase), :, int(expert)] += 1
+                buckets_expected[int(bucket), :, int(expert)] += 1
+    drained = own.drain(period=True)
+    assert np.array_equal(drained.arrays["assignments"], expected)
+    assert np.array_equal(drained.arrays["bucket_assignments"], buckets_expected)
+
+
+def test_bucket_counts_cover_the_whole_period_and_second_counts_one_drain():
+    own = recorder()
+    ids, buckets, decode = tokens(10)
+    drains = []
+    for step in range(3):
+        own.begin_step(step, 0, 0)
+        own.routed(0, ids, buckets, decode)
+        drains.append(own.drain(period=step == 2).arrays)
+    assert [drain["assignments"].sum() for drain in drains] == [20, 20, 20]
+    assert ["bucket_assignments" in drain for drain in drains] == [False, False, True]
+    assert drains[2]["bucket_assignments"].sum() == 60
+    assert own.drain(period=True).arrays["bucket_assignments"].sum() == 0
+
+
+def test_capacity_is_counted_on_rank_zero_alone():
+    counts = torch.tensor([5, 1, 2, 0, 0, 4, 2, 2])
+    for rank in (0, 1):
+        own = recorder(rank)
+        own.begin_step(7, generation=3, phase=1)
+        own.capacity(1, outcome(counts, tokens=8))
+        own.begin_step(8, generation=4, phase=1)
+        own.capacity(1, outcome(counts, tokens=8))
+        drained = own.drain(period=False)
+        if rank:
+            assert "overflow" not in drained.arrays
+            assert drained.generation_assignments == {}
+            continue
+        assert drained.arrays["overflow"].tolist() == [0, 10, 0]
+        assert drained.arrays["overflow_at_rung"][:, 1].tolist() == [10] * 6
+        assert drained.arrays["card_assignments"].tolist() == [[0, 0], [6, 8], [0, 0]]
+        assert drained.arrays["required_max"].tolist() == [0, 5, 0]
+        assert drained.arrays["capacity_slots"].tolist() == [0, 2 * 8 * 2, 0]
+        assert drained.required_capacity_factor == pytest.approx(5 / (8 * TOP_K / EXPERTS))
+        assert drained.generation_overflow == {3: 5, 4: 5}
+        assert drained.generation_assignments == {3: 16, 4: 16}
+
+
+def test_a_sampled_step_counts_both_sides_and_its_tokens_once():
+    own = recorder()
+    ids, buckets, _ = tokens(6)
+    other = (ids + 1) % EXPERTS
+    own.begin_step(0, 0, 0)
+    for layer in range(LAYERS):
+        own.sampled(layer, ids, other, buckets)
+    drained = own.drain(period=True)
+    assert (drained.sampled_steps, drained.sampled_tokens) == (1, 6)
+    assert drained.arrays["whatif_live"].sum() == LAYERS * 12
+    assert np.array_equal(
+        drained.arrays["whatif_lkg"], np.roll(drained.arrays["whatif_live"], 1, axis=1)
+    )
+    assert drained.arrays["bucket_whatif_lkg"].shape == (8, LAYERS, EXPERTS)
+    assert "whatif_live" not in own.drain(period=True).arrays
+
+
+def test_exchanges_keep_times_per_step_and_count_messages():
+    own = recorder()
+    for step, phase in ((4, 0), (5, 1)):
+        own.begin_step(step, 0, phase)
+        for layer in range(LAYERS):
+            own.exchange(layer, 0, 0.001, 0.002, 300, (100, 200))
+            own.exchange(layer, 1, 0.003, 0.004, 700, (700,))
+    own.begin_step(6, 0, 1)
+    drained = own.drain(period=False)
+    assert drained.step_ids.tolist() == [4, 5]
+    assert drained.step_phases.tolist() == [0, 1]
+    assert drained.exchange_seconds.shape == (2, 2, 2, LAYERS)
+    assert drained.exchange_seconds[0, 1, 1].tolist() == pytest.approx([0.004] * 3)
+    assert drained.arrays["a2a_bytes"].tolist() == [1800, 4200]
+    assert drained.message_cells is not None
+    assert drained.message_cells.sum(axis=1).tolist() == [12, 6]
+    assert (drained.steps, drained.step_first, drained.step_last) == (3, 4, 6)
+
+
+def test_gate_mass_is_summed_in_double():
+    own = recorder()
+    for _ in range(1000):
+        own.gate_mass(torch.tensor(0.1), torch.tensor(0.2))
+    drained = own.drain(period=False)
+    assert drained.gate_mass_kept == pytest.approx(100.0, rel=1e-6)
+    assert drained.gate_mass_total == pytest.approx(200.0, rel=1e-6)
+
+
+def test_an_idle_rank_records_empty_steps():
+    own = recorder()
+    own.begin_step(0, 0, 1)
+    ids, buckets, decode = tokens(0)
+    own.routed(0, ids, buckets, decode)
+    own.sampled(0, ids, ids, buckets)
+    assert own.drain(period=False).arrays["assignments"].sum() == 0
+
+
+def test_the_null_recorder_counts_nothing():
+    null = NullRecorder()
+    null.begin_step(0, 0, 0)
+    null.routed(0, *tokens(4))
+    assert null.drain(period=True).arrays == {}
+
+
+def test_recording_works_inside_inference_mode():
+    own = recorder()
+    with torch.inference_mode():
+        own.begin_step(0, 0, 0)
+        own.routed(0, *tokens(4))
+        own.capacity(0, outcome(torch.ones(EXPERTS, dtype=torch.int64), tokens=4))
+        own.gate_mass(torch.tensor(1.0), torch.tensor(1.0))
+    assert own.drain(period=False).arrays["assignments"].sum() == 8
