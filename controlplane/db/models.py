@@ -10,8 +10,11 @@ from sqlalchemy import MetaData
 from controlplane.db.base import Base
 
 MODEL_MODULES: tuple[str, ...] = (
+    "controlplane.actuator.models",
+    "controlplane.audit.models",
     "controlplane.auth.models",
     "controlplane.history.models",
+    "controlplane.scheduling.models",
 )
 
 
