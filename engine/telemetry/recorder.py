@@ -1,6 +1,6 @@
 """The recorder of one rank: an MoE layer leaves its counts here, on the device.
 
-Cost: two device operations a layer for the routing counts, one fused add on rank 0 for capacity,
+Cost: two device operations a layer for the routing counts, a handful a step for the rest,
 nothing per expert in Python, no synchronisation inside a step; one transfer a frame.
 """
 
@@ -20,37 +20,6 @@ if TYPE_CHECKING:
 _SCALARS = (
     "overflow", "rerouted", "spilled", "dropped", "executed", "tokens_all_dropped",
 )  # fmt: skip
-
-
-class NullRecorder:
-    """Records nothing: `EngineConfig.recording` off."""
-
-    def begin_step(self, step: int, generation: int, phase: int) -> None:
-        """Ignore."""
-
-    def routed(self, layer: int, expert_ids: Tensor, bucket_ids: Tensor, is_decode: Tensor) -> None:
-        """Ignore."""
-
-    def sampled(
-        self, layer: int, live_ids: Tensor, counterfactual_ids: Tensor, bucket_ids: Tensor
-    ) -> None:
-        """Ignore."""
-
-    def capacity(self, layer: int, outcome: "CapacityOutcome") -> None:
-        """Ignore."""
-
-    def exchange(
-        self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
-        bytes_sent: int, message_bytes: tuple[int, ...],
-    ) -> None:  # fmt: skip
-        """Ignore."""
-
-    def gate_mass(self, kept: Tensor, total: Tensor) -> None:
-        """Ignore."""
-
-    def drain(self, *, period: bool) -> RankCounts:
-        """Nothing was counted."""
-        return RankCounts(rank=0, arrays={}, period=period)
 
 
 class StepRecorder:
@@ -91,9 +60,10 @@ class StepRecorder:
         )
         self._outcome_views = [self._split_outcome(row) for row in self._outcome]
         self._peak = torch.zeros(layers, dtype=torch.int64, device=device)
-        self._required = torch.zeros(layers, dtype=torch.float64, device=device)
+        self._required = torch.zeros((), dtype=torch.float32, device=device)
         self._gate_mass = torch.zeros(2, dtype=torch.float64, device=device)
-        self._gate_mass_views = list(self._gate_mass)
+        self._gate_pairs: list[Tensor] = []
+        self._outcomes: list[tuple[int, CapacityOutcome]] = []
         self._overflow_by_generation: dict[int, Tensor] = {}
         self._period_sampled = False
         self._base: tuple[Tensor, Tensor] | None = None
@@ -119,6 +89,7 @@ class StepRecorder:
 
     def begin_step(self, step: int, generation: int, phase: int) -> None:
         """Name the step that follows: its id, live generation, and phase (0 prefill, 1 decode)."""
+        self._end_step()
         if self._steps == 0:
             self._step_first = step
         self._step_last = step
@@ -149,33 +120,12 @@ class StepRecorder:
             self._whatif_rows[side][layer].scatter_add_(0, index, self._one.expand(index.numel()))
 
     def capacity(self, layer: int, outcome: "CapacityOutcome") -> None:
-        """What capacity did in this step: group-wide numbers, so rank 0 alone counts them."""
-        if self._rank != 0 or outcome.tokens == 0:
-            return
-        torch._foreach_add_(
-            self._outcome_views[layer],
-            [
-                outcome.overflow, outcome.rerouted, outcome.spilled, outcome.dropped,
-                outcome.executed, outcome.tokens_all_dropped, outcome.overflow_at_rung,
-                outcome.card_counts,
-            ],
-        )  # fmt: skip
-        peak = outcome.expert_counts.max()
-        torch.maximum(self._peak[layer], peak, out=self._peak[layer])
-        needed = peak.double() * (self._experts / (outcome.tokens * self._top_k))
-        torch.maximum(self._required[layer], needed, out=self._required[layer])
-        self._slots[layer] += self._experts * (outcome.slots or 0)
-        self._by_generation(outcome)
+        """What capacity did in this step: group-wide numbers, so rank 0 alone counts them.
 
-    def _by_generation(self, outcome: "CapacityOutcome") -> None:
-        generation = self._generation
-        counted = self._assignments_by_generation
-        counted[generation] = counted.get(generation, 0) + outcome.tokens * self._top_k
-        total = self._overflow_by_generation.get(generation)
-        if total is None:
-            total = torch.zeros((), dtype=torch.int64, device=self._outcome.device)
-            self._overflow_by_generation[generation] = total
-        total.add_(outcome.overflow)
+        Kept by reference and added with the whole step at its end: do not change the tensors.
+        """
+        if self._rank == 0 and outcome.tokens:
+            self._outcomes.append((layer, outcome))
 
     def exchange(
         self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
@@ -186,7 +136,51 @@ class StepRecorder:
 
     def gate_mass(self, kept: Tensor, total: Tensor) -> None:
         """Scalar sums of this rank's gate weights: kept, and before dropping."""
-        torch._foreach_add_(self._gate_mass_views, [kept.double(), total.double()])
+        self._gate_pairs.append(kept)
+        self._gate_pairs.append(total)
+
+    def _end_step(self) -> None:
+        """Add what the step left by reference: a few device operations, whatever the layers."""
+        if self._gate_pairs:
+            self._gate_mass += torch.stack(self._gate_pairs).view(-1, 2).sum(0, dtype=torch.float64)
+            self._gate_pairs.clear()
+        if not self._outcomes:
+            return
+        sums: list[Tensor] = []
+        values: list[Tensor] = []
+        for layer, outcome in self._outcomes:
+            sums += self._outcome_views[layer]
+            values += [
+                outcome.overflow, outcome.rerouted, outcome.spilled, outcome.dropped,
+                outcome.executed, outcome.tokens_all_dropped, outcome.overflow_at_rung,
+                outcome.card_counts,
+            ]  # fmt: skip
+            self._slots[layer] += self._experts * (outcome.slots or 0)
+        torch._foreach_add_(sums, values)
+        self._add_peaks()
+        self._add_generation()
+        self._outcomes.clear()
+
+    def _add_peaks(self) -> None:
+        layers = [layer for layer, _ in self._outcomes]
+        tokens = self._outcomes[0][1].tokens
+        peaks = torch.stack([outcome.expert_counts for _, outcome in self._outcomes]).amax(1)
+        if layers == list(range(self._layers)):
+            torch.maximum(self._peak, peaks, out=self._peak)
+        else:
+            self._peak[layers] = torch.maximum(self._peak[layers], peaks)
+        needed = peaks.max() * (self._experts / (tokens * self._top_k))
+        torch.maximum(self._required, needed, out=self._required)
+
+    def _add_generation(self) -> None:
+        counted = self._assignments_by_generation
+        step = sum(outcome.tokens for _, outcome in self._outcomes) * self._top_k
+        counted[self._generation] = counted.get(self._generation, 0) + step
+        overflow = torch.stack([outcome.overflow for _, outcome in self._outcomes]).sum()
+        before = self._overflow_by_generation.get(self._generation)
+        self._overflow_by_generation[self._generation] = (
+            overflow if before is None else before + overflow
+        )
 
     def drain(self, *, period: bool) -> RankCounts:
         """Take everything counted since the last drain: one transfer, then zero.
@@ -194,6 +188,7 @@ class StepRecorder:
         Args:
             period: also take the `bucket_*` arrays, counted since the last drain with `period`.
         """
+        self._end_step()
         exchanges = self._exchanges.drain()
         arrays, scalars, by_generation = self._transfer(period=period)
         arrays["a2a_bytes"] = exchanges.payload_bytes
@@ -243,7 +238,7 @@ class StepRecorder:
             wanted["overflow_at_rung"] = columns[len(_SCALARS) : len(_SCALARS) + self._rungs]
             wanted["card_assignments"] = self._outcome[:, len(_SCALARS) + self._rungs :]
             wanted["required_max"] = self._peak
-        floats = torch.cat([self._gate_mass, self._required.max().view(1)])
+        floats = torch.cat([self._gate_mass, self._required.double().view(1)])
         generations = list(self._overflow_by_generation)
         packed = torch.cat(
             [

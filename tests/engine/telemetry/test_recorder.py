@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from contract.runtime_config import CAPACITY_LADDER
 from engine.moe.context import CapacityOutcome
-from engine.telemetry.recorder import NullRecorder, StepRecorder
+from engine.telemetry.null_recorder import NullRecorder
+from engine.telemetry.recorder import StepRecorder
 
 LAYERS, EXPERTS, TOP_K, RANKS = 3, 8, 2, 2
 

@@ -1,0 +1,198 @@
+"""Sends frames to the control plane from a thread of its own; a step never waits for it.
+
+At-least-once: a batch stays until it was acknowledged. Retryable answers are those of OTLP/HTTP
+(429, 502, 503, 504 and transport errors) with Retry-After or exponential backoff and full jitter;
+any other answer drops the batch and counts it. The buffer is bounded: the oldest frame goes.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+
+from contract.frame_codec import Frame, FrameError, encode
+from contract.headers import LOGS_PATH, RETRY_AFTER
+from engine.telemetry.frame_buffer import FrameBuffer
+from engine.telemetry.otlp_logs import Encoding, PackedFrame, compress, export_request
+
+log = logging.getLogger(__name__)
+
+RETRYABLE = frozenset({429, 502, 503, 504})
+BATCH_FRAMES = 32
+BATCH_BYTES = 4 * 1024 * 1024
+BACKOFF_FIRST_SECONDS = 0.5
+BACKOFF_MOST_SECONDS = 15.0
+RETRY_AFTER_MOST_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of one attempt; `retry_seconds` None means final."""
+
+    outcome: str
+    retry_seconds: float | None = None
+
+
+class FrameExporter:
+    """Accepts frames at any time, delivers them in order.
+
+    Args:
+        url: the control plane, e.g. "http://127.0.0.1:8000"; `/v1/logs` is appended.
+        token: bearer token bound to this engine's id, None for none.
+        engine_id, boot_id: of every frame that will be sent.
+        frames: bound of the buffer (900 is 15 minutes of 1 s frames).
+        encoding: of the request body.
+        transport: of httpx; None for the network.
+        jitter: gives a number in [0, 1).
+        sleep: waits for seconds, ends early and returns True when stopped; None for the real one.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        *,
+        engine_id: str,
+        boot_id: str,
+        frames: int = 900,
+        encoding: Encoding = "zstd",
+        transport: httpx.BaseTransport | None = None,
+        jitter: Callable[[], float] = random.random,
+        sleep: Callable[[float], bool] | None = None,
+    ) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._client = httpx.Client(
+            base_url=url, headers=headers, transport=transport, timeout=httpx.Timeout(5.0),
+            trust_env=False,
+        )  # fmt: skip
+        self._engine_id = engine_id
+        self._boot_id = boot_id
+        self._encoding = encoding
+        self._jitter = jitter
+        self._buffer = FrameBuffer(frames)
+        self._stopping = threading.Event()
+        self._sleep = sleep or self._stopping.wait
+        self._deadline = float("inf")
+        self._attempts = 0
+        self._counts: Counter[str] = Counter()
+        self._thread = threading.Thread(target=self._run, name="frame-exporter", daemon=True)
+
+    @property
+    def dropped(self) -> int:
+        """Frames of this boot that were lost: the `dropped_before` of the next frame."""
+        return self._buffer.dropped
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Frames by outcome: `sent`, `dropped`, `waiting`; requests `retried`."""
+        return {
+            "sent": self._counts["sent"], "dropped": self.dropped,
+            "waiting": len(self._buffer), "retried": self._counts["retried"],
+        }  # fmt: skip
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def submit(self, frame: Frame) -> None:
+        """Encode and enqueue; never waits for the network. `dropped_before` is filled in."""
+        header = frame.header.model_copy(update={"dropped_before": self.dropped})
+        try:
+            body = encode(Frame(header=header, arrays=frame.arrays))
+        except FrameError as error:
+            log.warning("frame %d was not sent: %s", header.sequence, error)
+            self._buffer.count_dropped(1)
+            return
+        nanoseconds = int(header.started_unix_seconds * 1e9)
+        self._buffer.put(PackedFrame(header.sequence, body, nanoseconds))
+
+    def stop(self, flush_seconds: float = 5.0) -> None:
+        """Send what is left for at most `flush_seconds`, then end the thread."""
+        self._deadline = time.monotonic() + flush_seconds
+        self._stopping.set()
+        self._buffer.wake()
+        if self._thread.ident is not None:
+            self._thread.join(flush_seconds + 6.0)
+        self._client.close()
+
+    def _run(self) -> None:
+        while self._work():
+            batch = self._buffer.take(BATCH_FRAMES, BATCH_BYTES)
+            if batch:
+                self._deliver(batch)
+
+    def _work(self) -> bool:
+        """Wait for frames; False when the thread should end."""
+        if self._stopping.is_set():
+            return len(self._buffer) > 0 and time.monotonic() < self._deadline
+        self._buffer.wait(1.0)
+        return True
+
+    def _deliver(self, batch: list[PackedFrame]) -> None:
+        delivery = self._post(batch)
+        if delivery.retry_seconds is None:
+            self._attempts = 0
+            self._counts[delivery.outcome] += len(batch)
+            if delivery.outcome != "sent":
+                self._buffer.count_dropped(len(batch))
+            return
+        self._buffer.put_back(batch)
+        self._counts["retried"] += 1
+        self._attempts += 1
+        if self._stopping.is_set():
+            # The stop event no longer waits; a short real pause keeps the flush from spinning.
+            pause = min(0.1, max(0.0, self._deadline - time.monotonic()))
+            threading.Event().wait(pause)
+        else:
+            self._sleep(delivery.retry_seconds)
+
+    def _post(self, batch: list[PackedFrame]) -> Delivery:
+        request = export_request(batch, engine_id=self._engine_id, boot_id=self._boot_id)
+        body, headers = compress(request.SerializeToString(), self._encoding)
+        try:
+            answer = self._client.post(LOGS_PATH, content=body, headers=headers)
+        except httpx.HTTPError as error:
+            if self._attempts == 0:
+                log.warning("telemetry is buffered: %s", error)
+            return Delivery("unreachable", self._backoff())
+        if answer.is_success:
+            if self._attempts:
+                log.info("telemetry flows again after %d attempts", self._attempts)
+            self._count_rejected(answer)
+            return Delivery("sent")
+        if answer.status_code in RETRYABLE:
+            return Delivery("busy", self._retry_after(answer) or self._backoff())
+        log.error("control plane refused %d frames: %d %s", len(batch), answer.status_code,
+                  answer.text[:200])  # fmt: skip
+        return Delivery("refused")
+
+    def _count_rejected(self, answer: httpx.Response) -> None:
+        """A partial success is final: what was rejected is lost, and said."""
+        try:
+            partial = ExportLogsServiceResponse.FromString(answer.content).partial_success
+        except DecodeError:
+            return
+        if partial.rejected_log_records:
+            log.error("control plane rejected %d frames: %s", partial.rejected_log_records,
+                      partial.error_message[:200])  # fmt: skip
+            self._buffer.count_dropped(partial.rejected_log_records)
+
+    def _backoff(self) -> float:
+        growth: float = BACKOFF_FIRST_SECONDS * 2.0 ** min(self._attempts, 10)
+        ceiling = min(BACKOFF_MOST_SECONDS, growth)
+        return ceiling * (0.5 + 0.5 * self._jitter())
+
+    def _retry_after(self, answer: httpx.Response) -> float | None:
+        try:
+            seconds = float(answer.headers.get(RETRY_AFTER, ""))
+        except ValueError:
+            return None
+        bounded = min(max(seconds, 0.0), RETRY_AFTER_MOST_SECONDS)
+        return bounded + self._jitter() * 0.5
