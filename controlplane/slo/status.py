@@ -50,6 +50,7 @@ class SloStatus(BaseModel):
         room_ratio: 1 - value/threshold, negative when over it.
         budget_remaining_ratio: error budget left over the history that is stored.
         n: events behind `value`.
+        calm: long and far enough inside the objective that something may be relaxed.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -65,3 +66,4 @@ class SloStatus(BaseModel):
     tiers: tuple[TierStatus, ...] = ()
     slices: tuple[float | None, ...] = ()
     message: str = ""
+    calm: bool = False

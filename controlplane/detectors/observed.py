@@ -1,0 +1,62 @@
+"""What every detector is given, and the one signature that all of them have."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from controlplane.detectors.finding import Finding
+from controlplane.detectors.reference import LoadReference
+from controlplane.detectors.settings import DetectorSettings
+from controlplane.history.window import EngineWindow
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One engine's windows, oldest first and at least one, and what they are held against.
+
+    Attributes:
+        windows: consecutive windows of about `settings.window_seconds`, oldest first.
+        reference: load shares captured when the bias was marked good, or None.
+        settings: the parameters.
+        long_windows: coarse windows (minutes to an hour each) for the slow trend; may be empty.
+    """
+
+    windows: Sequence[EngineWindow]
+    reference: LoadReference | None
+    settings: DetectorSettings
+    long_windows: Sequence[EngineWindow] = ()
+
+    @property
+    def newest(self) -> EngineWindow:
+        """The last window."""
+        return self.windows[-1]
+
+    @property
+    def recent(self) -> Sequence[EngineWindow]:
+        """The windows that a level is judged on."""
+        return self.windows[-self.settings.windows_seen :]
+
+
+Detect = Callable[[Observed], Finding]
+"""A detector: pure, one finding, never raises on thin data but says so."""
+
+
+def pooled(windows: Sequence[EngineWindow], name: str) -> Floats | None:
+    """Sum of one array over windows as float64, None where no window has it."""
+    found = [window.arrays[name] for window in windows if name in window.arrays]
+    if not found:
+        return None
+    total = found[0].astype(np.float64)
+    for array in found[1:]:
+        total += array
+    return total
+
+
+def expert_counts(window: EngineWindow) -> Floats | None:
+    """Assignments of both phases before capacity, float64 [L, E]; None without the array."""
+    array = window.arrays.get("assignments")
+    return None if array is None else array.sum(axis=0).astype(np.float64)

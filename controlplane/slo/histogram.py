@@ -1,0 +1,54 @@
+"""Counts over a threshold and quantiles from merged histograms; exact at the bounds."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from contract.frame import HISTOGRAM_BOUNDS
+from controlplane.history.window import EngineWindow
+
+Cells = npt.NDArray[np.float64]
+
+
+def merged(
+    windows: Iterable[EngineWindow], name: str, *, generations: Sequence[int] | None = None
+) -> Cells:
+    """Sum of a histogram over windows and generations (all by default): cells of its bounds."""
+    cells: Cells = np.zeros(len(HISTOGRAM_BOUNDS[name]) + 1)
+    for window in windows:
+        for generation, arrays in window.by_generation.items():
+            if name in arrays and (generations is None or generation in generations):
+                cells += arrays[name]
+    return cells
+
+
+def count_over(cells: Cells, bounds: Sequence[float], threshold: float) -> int:
+    """Events above `threshold`, which must be one of the bounds: then the count is exact.
+
+    Raises:
+        ValueError: the threshold is not a bound.
+    """
+    if threshold not in bounds:
+        raise ValueError(f"threshold {threshold:g} is not a histogram bound; bounds are {bounds}")
+    return int(cells[list(bounds).index(threshold) + 1 :].sum())
+
+
+def quantile(cells: Cells, bounds: Sequence[float], q: float) -> float | None:
+    """Quantile by linear interpolation inside its cell, for display; None without events.
+
+    What lies above the last bound is reported as the last bound.
+    """
+    total = float(cells.sum())
+    if total <= 0:
+        return None
+    rank = q * total
+    cumulative = np.cumsum(cells)
+    index = int(np.searchsorted(cumulative, rank, side="left"))
+    if index >= len(bounds):
+        return float(bounds[-1])
+    below = float(cumulative[index - 1]) if index else 0.0
+    left = float(bounds[index - 1]) if index else 0.0
+    inside = float(cells[index])
+    part = (rank - below) / inside if inside > 0 else 1.0
+    return left + part * (float(bounds[index]) - left)

@@ -1,0 +1,119 @@
+"""TTFT and TPOT as occurrences: requests below the threshold, by exact histogram counts."""
+
+from collections.abc import Sequence
+
+from contract.burn_windows import Consumer
+from contract.frame import HISTOGRAM_BOUNDS
+from controlplane.history.window import EngineWindow
+from controlplane.slo.burn import tier_status
+from controlplane.slo.histogram import count_over, merged, quantile
+from controlplane.slo.settings import LatencyObjective, SloSettings
+from controlplane.slo.span import last_seconds
+from controlplane.slo.status import SloName, SloState, SloStatus, TierStatus
+
+CALM_PARTS = 5
+
+
+def bad_and_total(
+    windows: Sequence[EngineWindow],
+    name: str,
+    threshold: float,
+    *,
+    generations: Sequence[int] | None = None,
+) -> tuple[int, int]:
+    """Requests over the threshold, and all, of a latency histogram (`ttft`, `tpot`)."""
+    cells = merged(windows, name, generations=generations)
+    return count_over(cells, HISTOGRAM_BOUNDS[name], threshold), int(cells.sum())
+
+
+def latency_status(
+    slo: SloName,
+    objective: LatencyObjective,
+    windows: Sequence[EngineWindow],
+    at: float,
+    settings: SloSettings,
+) -> SloStatus:
+    """The state of one latency SLO; `value` is the p99 over the governor's shortest long window."""
+
+    def count(some: Sequence[EngineWindow]) -> tuple[int, int]:
+        return bad_and_total(some, slo.value, objective.threshold_seconds)
+
+    tiers = tuple(
+        tier_status(
+            tier, windows, at, count=count, budget=objective.budget, settings=settings
+        )
+        for tier in settings.tiers
+    )  # fmt: skip
+    governed = _governed(tiers, settings)
+    state = _state(governed)
+    fastest = min(governed, key=lambda tier: tier.long_seconds)
+    cells = merged(last_seconds(windows, fastest.long_seconds, at), slo.value)
+    value = quantile(cells, HISTOGRAM_BOUNDS[slo.value], 0.99)
+    bad, total = count(windows)
+    room = None if value is None else 1.0 - value / objective.threshold_seconds
+    return SloStatus(
+        slo=slo, state=state, objective=objective.target, threshold=objective.threshold_seconds,
+        value=value, room_ratio=room,
+        budget_remaining_ratio=1.0 - bad / total / objective.budget if total else None,
+        n=fastest.total, tiers=tiers,
+        message=_message(slo, state, fastest, objective, value),
+        calm=state is SloState.MET and _is_calm(slo, objective, windows, at, settings),
+    )  # fmt: skip
+
+
+def _governed(tiers: Sequence[TierStatus], settings: SloSettings) -> list[TierStatus]:
+    names = {tier.name for tier in settings.tiers if tier.consumer is Consumer.GOVERNOR}
+    return [tier for tier in tiers if tier.tier in names]
+
+
+def _state(governed: Sequence[TierStatus]) -> SloState:
+    states = {tier.state for tier in governed}
+    for state in (SloState.BREACHED, SloState.MET):
+        if state in states:
+            return state
+    return SloState.INCONCLUSIVE
+
+
+def _is_calm(
+    slo: SloName,
+    objective: LatencyObjective,
+    windows: Sequence[EngineWindow],
+    at: float,
+    settings: SloSettings,
+) -> bool:
+    """Burn at most half the gentlest governor tier over the calm time and in each fifth of it.
+
+    One bad request is never held against it: in a short part it would be more than any budget.
+    """
+    governor = [tier for tier in settings.tiers if tier.consumer is Consumer.GOVERNOR]
+    limit = min(tier.burn for tier in governor) / 2.0 * objective.budget
+    needed = min(tier.min_events for tier in governor)
+    part = settings.relax_seconds / CALM_PARTS
+    seen, over = 0, 0
+    for index in range(CALM_PARTS):
+        some = last_seconds(windows, part, at - index * part)
+        bad, total = bad_and_total(some, slo.value, objective.threshold_seconds)
+        if not some or bad > max(1.0, limit * total):
+            return False
+        seen += total
+        over += bad
+    return seen >= needed and over <= max(1.0, limit * seen)
+
+
+def _message(
+    slo: SloName,
+    state: SloState,
+    tier: TierStatus,
+    objective: LatencyObjective,
+    value: float | None,
+) -> str:
+    limit = f"{objective.threshold_seconds * 1000:.0f} ms"
+    if value is None or tier.total == 0:
+        return f"No request finished a {slo.upper()} measurement in {tier.long_seconds} s."
+    told = (
+        f"{tier.bad} of {tier.total} requests over {limit} in {tier.long_seconds} s "
+        f"(p99 {value * 1000:.0f} ms)"
+    )
+    if state is SloState.INCONCLUSIVE:
+        return f"{told}: too few to judge."
+    return f"{told}."

@@ -1,0 +1,134 @@
+"""Overflow as timeslices: the ratio before reroute, counted per step by the engine.
+
+A slice is over when more than the threshold of its assignments overflow; a slice with too few
+assignments could not say, and is neither good nor bad.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controlplane.history.window import EngineWindow
+from controlplane.slo.settings import OverflowObjective, SloSettings
+from controlplane.slo.status import SloName, SloState, SloStatus
+
+COMPLETE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One timeslice: seconds it spans, overflow and assignments over all layers."""
+
+    seconds: float
+    overflow: int
+    assignments: int
+    worst_layer: int | None = None
+    worst_ratio: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """Overflow ÷ assignments, 0 when there were none."""
+        return self.overflow / self.assignments if self.assignments else 0.0
+
+
+def cut(windows: Sequence[EngineWindow], slice_seconds: float) -> list[Slice]:
+    """Group consecutive windows into slices on the clock's grid; incomplete ones are left out.
+
+    A window longer than a slice is one slice.
+    """
+    groups: dict[int, list[EngineWindow]] = {}
+    for window in windows:
+        groups.setdefault(int((window.start + 1e-6) // slice_seconds), []).append(window)
+    slices = [_sum(group) for _, group in sorted(groups.items())]
+    return [s for s in slices if s.seconds >= COMPLETE * slice_seconds]
+
+
+def _sum(windows: Sequence[EngineWindow]) -> Slice:
+    overflow, assignments = None, None
+    for window in windows:
+        if "overflow" not in window.arrays or "assignments" not in window.arrays:
+            continue
+        over = window.arrays["overflow"]
+        total = window.arrays["assignments"].sum(axis=(0, 2))
+        overflow = over if overflow is None else overflow + over
+        assignments = total if assignments is None else assignments + total
+    seconds = sum(window.end - window.start for window in windows)
+    if overflow is None or assignments is None or assignments.sum() == 0:
+        return Slice(seconds=seconds, overflow=0, assignments=0)
+    ratios = overflow / assignments.clip(min=1)
+    worst = int(ratios.argmax())
+    return Slice(
+        seconds=seconds, overflow=int(overflow.sum()), assignments=int(assignments.sum()),
+        worst_layer=worst, worst_ratio=float(ratios[worst]),
+    )  # fmt: skip
+
+
+def judge(ratios: Sequence[float | None], objective: OverflowObjective) -> SloState:
+    """State from the newest slices' ratios, None where a slice could not say.
+
+    Met only when the unknown slices could not turn it into a breach.
+    """
+    recent = list(ratios)[-objective.slices_seen :]
+    over = sum(1 for ratio in recent if ratio is not None and ratio > objective.threshold)
+    unknown = objective.slices_seen - sum(1 for ratio in recent if ratio is not None)
+    if over >= objective.slices_needed:
+        return SloState.BREACHED
+    if over + unknown >= objective.slices_needed:
+        return SloState.INCONCLUSIVE
+    return SloState.MET
+
+
+def overflow_status(windows: Sequence[EngineWindow], settings: SloSettings) -> SloStatus:
+    """The state of the overflow SLO; `value` is the ratio over the judged slices together."""
+    objective = settings.overflow
+    slices = cut(windows, objective.slice_seconds)
+    ratios = [s.ratio if s.assignments >= objective.min_assignments else None for s in slices]
+    recent = slices[-objective.slices_seen :]
+    told = tuple(ratios[-objective.slices_seen :])
+    state = judge(ratios, objective)
+    assignments = sum(s.assignments for s in recent)
+    value = sum(s.overflow for s in recent) / assignments if assignments else None
+    known = [ratio for ratio in ratios if ratio is not None]
+    bad = sum(1 for ratio in known if ratio > objective.threshold)
+    budget = 1.0 - objective.target
+    return SloStatus(
+        slo=SloName.OVERFLOW, state=state, objective=objective.target,
+        threshold=objective.threshold, value=value,
+        room_ratio=None if value is None else 1.0 - value / objective.threshold,
+        budget_remaining_ratio=1.0 - bad / len(known) / budget if known else None,
+        n=assignments, slices=told, message=_message(recent, told, objective, state),
+        calm=_is_calm(ratios, slices, settings),
+    )  # fmt: skip
+
+
+def _is_calm(
+    ratios: Sequence[float | None], slices: Sequence[Slice], settings: SloSettings
+) -> bool:
+    """Every slice of the calm time was judged good, and they cover it."""
+    seconds = 0.0
+    for ratio, piece in zip(reversed(ratios), reversed(slices), strict=True):
+        if seconds >= settings.relax_seconds:
+            break
+        if ratio is None or ratio > settings.overflow.threshold:
+            return False
+        seconds += piece.seconds
+    return seconds >= settings.relax_seconds
+
+
+def _message(
+    recent: Sequence[Slice],
+    ratios: Sequence[float | None],
+    objective: OverflowObjective,
+    state: SloState,
+) -> str:
+    known = [ratio for ratio in ratios if ratio is not None]
+    over = sum(1 for ratio in known if ratio > objective.threshold)
+    told = (
+        f"{over} of {len(known)} judged slices of {objective.slice_seconds:g} s over "
+        f"{objective.threshold:.0%} overflow"
+    )
+    worst = max(recent, key=lambda s: s.worst_ratio, default=None)
+    if worst is not None and worst.worst_layer is not None:
+        told += f"; worst layer {worst.worst_layer} at {worst.worst_ratio:.1%}"
+    if state is SloState.INCONCLUSIVE:
+        return f"{told}: too few assignments to judge (slices need {objective.min_assignments})."
+    return f"{told}."
