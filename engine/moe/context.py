@@ -59,6 +59,17 @@ class LayerRecorder(Protocol):
         ...
 
 
+class ScoreSink(Protocol):
+    """Where a sampled step leaves its router scores (`engine.moe.what_if.ScoreReservoir`)."""
+
+    def add(
+        self, step: int, layer: int, scores: Tensor, expert_ids: Tensor, bucket_ids: Tensor,
+        *, group_tokens: int,
+    ) -> None:  # fmt: skip
+        """Keep one layer of one step: pre-bias scores FP32 [T_loc, E], live ids [T_loc, k]."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CapacityOutcome:
     """Group-wide counts of one layer in one step; 0-dim or small int64 tensors on the device.
@@ -97,6 +108,8 @@ class MoEStepContext:
         sampled: whether this step is a shadow-routing sample.
         bucket_ids: int64 [T_loc]; is_decode: bool [T_loc].
         recorder: takes the counts.
+        step: number of the step, the same on every rank.
+        reservoir: takes the scores of sampled steps; None keeps none.
     """
 
     plan: CapacityPlan
@@ -106,3 +119,5 @@ class MoEStepContext:
     bucket_ids: Tensor
     is_decode: Tensor
     recorder: LayerRecorder
+    step: int = 0
+    reservoir: ScoreSink | None = None

@@ -1,0 +1,71 @@
+"""What ranks tell one another of a layer before they exchange rows: one int64 vector each.
+
+One all-gather of it gives the group-wide counts, the split sizes of the dispatch, and what the
+slowest rank of the last step was waited for.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+TALLIES = ("rerouted", "spilled", "dropped", "tokens_all_dropped")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One rank's vector.
+
+    Attributes:
+        counts: int64 [E], its assignments before capacity.
+        rows_to: int64 [M], rows that it sends to each rank (a token once per rank).
+        executed_on: int64 [M], its assignments that each rank computes.
+        tallies: int64 [4], `TALLIES`, as far as decided locally.
+        tokens: T_loc.
+        compute_nanoseconds: time between its dispatch and its combine in the last step.
+    """
+
+    counts: Tensor
+    rows_to: Tensor
+    executed_on: Tensor
+    tallies: Tensor
+    tokens: int
+    compute_nanoseconds: int
+
+    def packed(self) -> Tensor:
+        """int64 [E + 2M + 6]."""
+        scalars = torch.tensor(
+            [self.tokens, self.compute_nanoseconds], dtype=torch.int64, device=self.counts.device
+        )
+        return torch.cat([self.counts, self.rows_to, self.executed_on, self.tallies, scalars])
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Everyone's vectors.
+
+    Attributes:
+        counts: int64 [M, E].
+        rows: int64 [M, M], rows from rank to rank.
+        executed: int64 [M, M], assignments of a rank computed on a rank.
+        tallies: int64 [M, 4].
+        tokens: tokens of every rank.
+        compute_nanoseconds: of every rank.
+    """
+
+    counts: Tensor
+    rows: Tensor
+    executed: Tensor
+    tallies: Tensor
+    tokens: tuple[int, ...]
+    compute_nanoseconds: tuple[int, ...]
+
+
+def read(gathered: Tensor, num_experts: int) -> Ledger:
+    """Take the gathered vectors [M, E + 2M + 6] apart; one transfer to the host for the scalars."""
+    ranks = gathered.shape[0]
+    counts, rows, executed, tallies, scalars = torch.split(gathered, 
+        [num_experts, ranks, ranks, len(TALLIES), 2], dim=1
+    )
+    tokens, compute = zip(*scalars.tolist(), strict=True)
+    return Ledger(counts, rows, executed, tallies, tuple(tokens), tuple(compute))
