@@ -116,7 +116,9 @@ class Admitter:
         executed[0] = self._executed(slots)
         agreed = replace(
             ledger,
-            rows=torch.stack([members.sum(0) for members in torch.split(self._members(slots), tokens)]),
+            rows=torch.stack(
+                [members.sum(0) for members in torch.split(self._members(slots), tokens)]
+            ),
             tallies=tallies,
             executed=executed,
         )
@@ -139,9 +141,7 @@ class Admitter:
     def _judge(self, ballots: Tensor, counts: Tensor, plan: CapacityPlan, limit: int) -> Verdict:
         top_k = self.spec.top_k
         spare = ballots.shape[1] // 2 - top_k
-        ids, chosen, candidates, scores = torch.split(
-            ballots, [top_k, top_k, spare, spare], dim=1
-        )
+        ids, chosen, candidates, scores = torch.split(ballots, [top_k, top_k, spare, spare], dim=1)
         contest = Contest(
             expert_ids=ids.long(), chosen=chosen, candidates=candidates.long(),
             candidate_scores=scores, counts=counts, num_replicas=self.lookup.num_replicas,
@@ -174,7 +174,7 @@ class Admitter:
         self, routing: Routing, verdict: Verdict | None, slots: Tensor, plan: CapacityPlan,
         ledger: Ledger,
     ) -> Admission:  # fmt: skip
-        total = routing.gates.sum()
+        total = routing.gates.detach().sum()
         gates, kept = routing.gates, total
         if verdict is not None:
             gates, kept = self._settled_gates(routing, verdict)
@@ -203,7 +203,7 @@ class Admitter:
         kept = verdict.kept.to(chosen.dtype)
         per_score = routing.gates.sum(-1) / routing.chosen.sum(-1).clamp_min(1e-20)
         mass = ((chosen * kept).sum(-1) * per_score).sum()
-        return self.router.gates(chosen) * kept, mass
+        return self.router.gates(chosen) * kept, mass.detach()
 
 
 def _row_index(expert_ids: Tensor) -> Tensor:

@@ -78,8 +78,10 @@ def run_experts(
     fullest = int(grouping.counts.max())
     if _padding_pays(fullest, gate_up.shape[0], rows.numel(), x.device):
         out = _padded(inputs, grouping.counts, fullest, gate_up, down)
-    else:
+    elif _rows_are_aligned(gate_up, down):
         out = _grouped(inputs, grouping.ends, gate_up, down)
+    else:
+        out = _one_by_one(inputs, grouping.counts, gate_up, down)
     out = out.float() if gate_on_input else out.float() * weight
     total = torch.zeros(n, x.shape[1], dtype=torch.float32, device=x.device)
     return total.index_add(0, rows, out).to(x.dtype)
@@ -106,6 +108,20 @@ def _padded(
     buffer = sorted_x.new_zeros(num_slots * fullest, sorted_x.shape[1])
     buffer = buffer.index_copy(0, cells, sorted_x).view(num_slots, fullest, -1)
     return torch.bmm(swiglu(torch.bmm(buffer, gate_up)), down).flatten(0, 1)[cells]
+
+
+def _rows_are_aligned(gate_up: Tensor, down: Tensor) -> bool:
+    """`grouped_mm` wants rows of whole 16 bytes in every operand."""
+    widths = (gate_up.shape[1], gate_up.shape[2], down.shape[1])
+    return all(width * gate_up.element_size() % 16 == 0 for width in widths)
+
+
+def _one_by_one(sorted_x: Tensor, counts: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
+    """For odd widths that `grouped_mm` refuses."""
+    runs = torch.split(sorted_x, counts.tolist())
+    return torch.cat(
+        [swiglu(run @ gate_up[slot]) @ down[slot] for slot, run in enumerate(runs) if len(run)]
+    )
 
 
 def _grouped(sorted_x: Tensor, ends: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:

@@ -64,8 +64,8 @@ class Ledger:
 def read(gathered: Tensor, num_experts: int) -> Ledger:
     """Take the gathered vectors [M, E + 2M + 6] apart; one transfer to the host for the scalars."""
     ranks = gathered.shape[0]
-    counts, rows, executed, tallies, scalars = torch.split(gathered, 
-        [num_experts, ranks, ranks, len(TALLIES), 2], dim=1
+    counts, rows, executed, tallies, scalars = torch.split(
+        gathered, [num_experts, ranks, ranks, len(TALLIES), 2], dim=1
     )
     tokens, compute = zip(*scalars.tolist(), strict=True)
     return Ledger(counts, rows, executed, tallies, tuple(tokens), tuple(compute))

@@ -29,7 +29,9 @@ class GroupLimitedRouter:
         biased = scores if bias is None else scores + bias
         if self.spec.groups_kept == self.spec.num_groups:
             return biased.topk(count, dim=-1).indices
-        grouped = biased.view(-1, self.spec.num_groups, self.spec.num_experts // self.spec.num_groups)
+        grouped = biased.view(
+            -1, self.spec.num_groups, self.spec.num_experts // self.spec.num_groups
+        )
         best_two = grouped.topk(min(2, grouped.shape[-1]), dim=-1).values.sum(dim=-1)
         kept = best_two.topk(self.spec.groups_kept, dim=-1).indices
         barred = best_two.new_ones(best_two.shape).scatter(-1, kept, 0.0).bool()
