@@ -46,8 +46,11 @@ def apply_next(action: Action, world: World) -> Next:
 
 
 def _stage(action: Action) -> tuple[Target, ...]:
-    canary = action.targets[0]
-    return (canary,) if canary.state is TargetState.PENDING else action.pending
+    """The canary alone until a verification has passed, then all that is left."""
+    if action.verification is not None:
+        return action.pending
+    canary = next((t for t in action.targets if t.state is not TargetState.SKIPPED), None)
+    return (canary,) if canary is not None and canary.state is TargetState.PENDING else ()
 
 
 def _stage_done(action: Action, world: World) -> Action:

@@ -33,10 +33,9 @@ def verify(action: Action, world: World) -> Action:
     word = world.verification
     if word is None or action.deadline is None:
         return action
-    action = action.model_copy(update={"verification": word})
-    due = action.deadline is not None and world.now >= action.deadline
-    if not (due or word.final):
+    if world.now < action.deadline and not word.final:
         return action
+    action = action.model_copy(update={"verification": word})
     match word.verdict:
         case Verdict.PASS:
             return _passed(action, world)

@@ -1,11 +1,14 @@
 """Fixtures of the control plane's tests."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from controlplane.db.database import Database
+from controlplane.db.database import Database, open_database
 from tests.support.databases import migrated
+from tests.support.loopback_server import Switchboard, served
 from tests.support.postgresql import Cluster, cluster
 
 
@@ -15,10 +18,30 @@ def postgresql() -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory) -> Path:
+    """A migrated SQLite file, copied for each test: migrating takes longer than most tests."""
+    path = tmp_path_factory.mktemp("template") / "trimtab.db"
+    with migrated(f"sqlite:///{path}"):
+        pass
+    return path
+
+
 @pytest.fixture
-def sqlite_database(tmp_path) -> Iterator[Database]:
-    with migrated(f"sqlite:///{tmp_path}/trimtab.db") as database:
-        yield database
+def sqlite_database(tmp_path, sqlite_template) -> Iterator[Database]:
+    path = tmp_path / "trimtab.db"
+    shutil.copyfile(sqlite_template, path)
+    database = open_database(f"sqlite:///{path}")
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="session")
+def loopback_host() -> Iterator[tuple[Switchboard, str]]:
+    """One HTTP server for all applications of the session."""
+    switchboard = Switchboard()
+    with served(switchboard) as base_url:
+        yield switchboard, base_url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

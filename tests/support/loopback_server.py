@@ -30,3 +30,38 @@ def served(app: Any) -> Iterator[str]:
         server.should_exit = True
         thread.join(10)
         listener.close()
+
+
+class Switchboard:
+    """One server for many applications: the first path segment names the application."""
+
+    def __init__(self) -> None:
+        self.apps: dict[str, Any] = {}
+        self._count = 0
+
+    @contextmanager
+    def mounted(self, base_url: str, app: Any) -> Iterator[str]:
+        """The base URL of `app` while the block runs."""
+        self._count += 1
+        name = f"app{self._count}"
+        self.apps[name] = app
+        try:
+            yield f"{base_url}/{name}"
+        finally:
+            del self.apps[name]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        _, name, rest = (scope["path"] + "/").split("/", 2)
+        path = "/" + rest.rstrip("/")
+        await self.apps[name]({**scope, "path": path, "raw_path": path.encode()}, receive, send)
+
+
+async def _lifespan(receive: Any, send: Any) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

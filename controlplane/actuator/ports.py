@@ -1,0 +1,35 @@
+"""What the actuator needs from others: engines, telemetry and a verdict."""
+
+from typing import Protocol
+
+from controlplane.actuator.action import Action, Verification
+from controlplane.actuator.engine_admin import EngineAdmin
+from controlplane.actuator.world import Telemetry
+
+
+class EngineAdmins(Protocol):
+    """The configured engines' admin APIs."""
+
+    def of(self, engine_id: str) -> EngineAdmin:
+        """The admin API of an engine; NotFoundError when it is not configured."""
+        ...
+
+
+class Evidence(Protocol):
+    """What the stored frames say; the scheduling layer reads them from the history."""
+
+    def telemetry(self, engine_id: str, at: float) -> Telemetry:
+        """Generation, freshness and request durations of an engine."""
+        ...
+
+    def verification(self, action: Action, at: float) -> Verification:
+        """The verdict on the engines that run an action's change."""
+        ...
+
+
+class PhaseListener(Protocol):
+    """Told after a transition is stored; never before."""
+
+    def __call__(self, before: Action | None, after: Action) -> None:
+        """`before` is None for a new action."""
+        ...
