@@ -105,6 +105,7 @@ class Ground:
 
     def run_out(self, action_id: str, *, ticks: int = 40, seconds: float = 20.0) -> Action:
         """Tick until the action is final."""
+        action = self.action(action_id)
         for _ in range(ticks):
             self.tick(seconds)
             action = self.action(action_id)

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from controlplane.audit import decisions
+from controlplane.audit.chain import digest
 from controlplane.audit.decisions import DecisionEntry
 
 QUIET = DecisionEntry(
@@ -58,4 +59,4 @@ def test_the_snapshot_comes_back_whole(sqlite_database):
         stored = decisions.get(session, key)
         assert stored is not None
         assert decisions.snapshot_of(stored) == {"at": 1.5, "findings": ["x"]}
-        assert stored.evidence_digest == decisions.digest({"slos": []})
+        assert stored.evidence_digest == digest({"slos": []})
