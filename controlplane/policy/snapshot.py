@@ -31,13 +31,27 @@ class BiasFacts(BaseModel):
 
 
 class LoadFacts(BaseModel):
-    """Level of the traffic and of the capacity in the last window."""
+    """Level of the traffic and of the capacity in the last windows; see `policy.facts`.
+
+    Attributes:
+        assignments: over all layers, before capacity.
+        overflow_ratio: before reroute, at the live C.
+        overflow_at_rung: the same at every rung of the ladder, as the engine counted it per step.
+        overflow_at_rung_peak: the largest over the calm time; what relaxing goes by.
+        slots_at_rung: slots of one expert in a step of mean size.
+        gate_mass_kept_ratio: gate weight that was kept.
+        tokens_per_step, prefill_token_share: size and mix of the steps.
+        running, queued: the scheduler at the end.
+        queue_share_of_ttft: mean time in queue ÷ mean TTFT.
+        probe_nll: negative log-likelihood of the probe text, nats a token.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     assignments: int = 0
     overflow_ratio: float | None = None
     overflow_at_rung: dict[str, float] = {}
+    overflow_at_rung_peak: dict[str, float] = {}
     slots_at_rung: dict[str, int] = {}
     gate_mass_kept_ratio: float | None = None
     tokens_per_step: float = 0.0
@@ -63,10 +77,11 @@ class Snapshot(BaseModel):
         in_flight: id of the action that is not yet final, if any.
         changes: past changes, newest last.
         quarantined: action keys (knob and target) that failed verification, with their end.
+        awaiting_approval: keys of proposals that wait for a human; they block only themselves.
         frozen: control-plane or engine freeze; reason in `freeze_reason`.
         pinned: knobs that a human (or a foreign generation) owns.
         baseline: the config to relax to.
-        capacities: knob names that this engine can change live.
+        live_knobs: knobs that this engine can change live.
         engines_in_group: engines that serve the same group, for canaries.
     """
 
@@ -88,6 +103,7 @@ class Snapshot(BaseModel):
     in_flight: str | None = None
     changes: tuple[KnobChange, ...] = ()
     quarantined: dict[str, float] = {}
+    awaiting_approval: tuple[str, ...] = ()
     frozen: bool = False
     freeze_reason: str = ""
     pinned: tuple[Knob, ...] = ()

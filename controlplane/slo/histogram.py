@@ -12,10 +12,17 @@ Cells = npt.NDArray[np.float64]
 
 
 def merged(
-    windows: Iterable[EngineWindow], name: str, *, generations: Sequence[int] | None = None
+    windows: Iterable[EngineWindow],
+    name: str,
+    *,
+    bounds: Sequence[float] | None = None,
+    generations: Sequence[int] | None = None,
 ) -> Cells:
-    """Sum of a histogram over windows and generations (all by default): cells of its bounds."""
-    cells: Cells = np.zeros(len(HISTOGRAM_BOUNDS[name]) + 1)
+    """Sum of a histogram over windows and generations (all by default): cells of its bounds.
+
+    `bounds` are those that the frame names like the array, unless given.
+    """
+    cells: Cells = np.zeros(len(HISTOGRAM_BOUNDS[name] if bounds is None else bounds) + 1)
     for window in windows:
         for generation, arrays in window.by_generation.items():
             if name in arrays and (generations is None or generation in generations):
