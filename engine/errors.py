@@ -2,7 +2,10 @@
 
 EngineError
 ├── BadRequestError          a request or a body is not acceptable: field, value, bound (400 / 422)
-│   └── PromptTooLongError   more tokens than the context holds (400)
+│   ├── PromptTooLongError   more tokens than the context holds (400)
+│   └── BodyTooLargeError    more bytes than a body may have (413)
+├── UnauthenticatedError     no valid token (401)
+├── PermissionDeniedError    a token without the role (403)
 ├── NotFoundError            unknown generation, bias version, model (404)
 ├── PreconditionError        If-Match absent (428) or stale (412)
 ├── StaleEpochError          fencing epoch below the one already seen (409)
@@ -13,6 +16,7 @@ EngineError
 ├── NotReadyError            starting, stopping, or failed (503)
 ├── CheckpointError          a checkpoint tensor or config field is missing, extra or wrong
 ├── CorruptSnapshotError     a stored bias does not match its hash (500)
+├── StateError               the state folder cannot be read, written, or is another model's (500)
 └── RankFailedError          a rank died or stopped answering; the engine ends
 """
 
@@ -64,6 +68,27 @@ class PromptTooLongError(BadRequestError):
 
     status = 400
     kind = "prompt-too-long"
+
+
+class BodyTooLargeError(BadRequestError):
+    """A body has more bytes than the server reads."""
+
+    status = 413
+    kind = "body-too-large"
+
+
+class UnauthenticatedError(EngineError):
+    """The request carries no token that this engine knows."""
+
+    status = 401
+    kind = "unauthenticated"
+
+
+class PermissionDeniedError(EngineError):
+    """The token does not have the role that the route needs."""
+
+    status = 403
+    kind = "permission-denied"
 
 
 class NotFoundError(EngineError):
@@ -142,6 +167,12 @@ class CorruptSnapshotError(EngineError):
     """A stored bias snapshot does not match its hash; it is never served."""
 
     kind = "corrupt-snapshot"
+
+
+class StateError(EngineError):
+    """The state folder cannot be used: locked, damaged, not writable, or of another model."""
+
+    kind = "state"
 
 
 class RankFailedError(EngineError):

@@ -1,0 +1,147 @@
+"""Serving until told to stop: HTTP, lease expiry, bias snapshots, and the end on a failed rank."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+from fastapi import FastAPI
+
+from engine.errors import EngineError, StateError
+from engine.server.bias_changes import snapshot_live
+from engine.server.governor import Governor
+from engine.server.readiness import Readiness
+from engine.server.settings import EngineSettings
+
+LEASE_TICK_SECONDS = 0.5
+SNAPSHOT_SECONDS = 60.0
+_GRACE_SECONDS = 5
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What is served: the application, and what runs beside it."""
+
+    app: FastAPI
+    governor: Governor
+    readiness: Readiness
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers (ours stop the engine in order), and a word when up."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_started()
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+
+async def serve(
+    serving: Serving, settings: EngineSettings, announce: Callable[[str], None]
+) -> BaseException | None:
+    """Serve until SIGINT, SIGTERM, or a failed rank; `announce` gets the URL once it is ready.
+
+    Returns:
+        The failure of a rank, or None after a clean stop.
+
+    Raises:
+        StateError: the address cannot be listened on, or the TLS files cannot be used.
+    """
+    listener = _listen(settings)
+    url = settings.model_copy(update={"port": listener.getsockname()[1]}).url
+
+    def started() -> None:
+        serving.readiness.ready()
+        announce(url)
+
+    server = _Server(_uvicorn_config(serving.app, settings), started)
+    failed = serving.governor.live.core.failed
+    serving.readiness.watch(failed)
+    failed.add_done_callback(lambda _: server.stop())
+    async with _signals(server.stop), _periodic(serving.governor):
+        await server.serve(sockets=[listener])
+    serving.readiness.stopping()
+    return serving.readiness.failure
+
+
+def _uvicorn_config(app: FastAPI, settings: EngineSettings) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, server_header=False, lifespan="off",
+        timeout_graceful_shutdown=_GRACE_SECONDS, ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+    )  # fmt: skip
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise StateError(f"TLS files cannot be used: {error}", field="tls_certificate") from None
+    return config
+
+
+def _listen(settings: EngineSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        raise StateError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}",
+            field="port", value=settings.port,
+        ) from None  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def _signals(stop: Callable[[], None]) -> AsyncIterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+@contextlib.asynccontextmanager
+async def _periodic(governor: Governor) -> AsyncIterator[None]:
+    async def snapshot() -> None:
+        async with governor.lock:
+            await snapshot_live(governor.live, "live, once a minute")
+
+    async def expire() -> None:
+        await governor.expire_leases()
+
+    tasks = [
+        asyncio.create_task(_every(LEASE_TICK_SECONDS, expire)),
+        asyncio.create_task(_every(SNAPSHOT_SECONDS, snapshot)),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _every(seconds: float, act: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await act()
+        except EngineError as error:
+            _log.warning("%s", error)
