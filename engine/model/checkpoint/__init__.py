@@ -1,0 +1,1 @@
+"""Reading checkpoints in Hugging Face layout: config.json and safetensors, sharded or not."""

@@ -1,0 +1,1 @@
+"""Checkpoint families: one file reads one family's config into a `ModelSpec`."""

@@ -1,0 +1,132 @@
+"""Multi-head latent attention over the paged cache (DeepSeek-V2, arXiv 2405.04434, § 2.1).
+
+Only the latent and the shared rotary key are cached. Prefill expands them to keys and values of
+every head; decode instead absorbs the expansion into the query and the output, so that a step reads
+the latent alone.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from engine.model.attention_plan import AttentionPlan, DecodeGroup, PrefillSequence
+from engine.model.gqa import attend
+from engine.model.kv_cache import KVCache
+from engine.model.mask import Visibility
+from engine.model.norm import rms_norm
+from engine.model.rotary import Rotation
+from engine.model.spec import MLASpec
+
+_LATENT_EPS = 1e-6
+"""Eps of the latent norms, whatever the config's rms_norm_eps says."""
+
+
+@dataclass(frozen=True, slots=True)
+class MLAWeights:
+    """Projections of one layer.
+
+    Attributes:
+        down: [(q_lora_rank or H · (nope + rope)) + kv_lora_rank + rope, d]: query (compressed where
+            there is a q_lora_rank), latent and rotary key in one product.
+        down_bias: of it, None without.
+        query_norm: [q_lora_rank], query_up: [H · (nope + rope), q_lora_rank]; None without.
+        latent_norm: [kv_lora_rank].
+        kv_up: [H · (nope + value), kv_lora_rank].
+        out: [d, H · value]; out_bias: [d] or None.
+    """
+
+    down: Tensor
+    down_bias: Tensor | None
+    query_norm: Tensor | None
+    query_up: Tensor | None
+    latent_norm: Tensor
+    kv_up: Tensor
+    out: Tensor
+    out_bias: Tensor | None
+
+
+class MLAttention:
+    """One layer's attention.
+
+    Args:
+        layer: index of the layer, for the cache.
+        spec: sizes.
+        weights: projections.
+    """
+
+    def __init__(self, *, layer: int, spec: MLASpec, weights: MLAWeights) -> None:
+        self._layer = layer
+        self._spec = spec
+        self._weights = weights
+        by_head = weights.kv_up.view(spec.heads, spec.nope_dim + spec.value_dim, spec.kv_lora_rank)
+        # [H, nope, latent] folds a query into latent space; [H, latent, value] unfolds the mixture.
+        self._absorb_key = by_head[:, : spec.nope_dim].contiguous()
+        self._absorb_value = by_head[:, spec.nope_dim :].transpose(1, 2).contiguous()
+
+    def forward(
+        self, x: Tensor, positions: Tensor, slots: Tensor, rotation: Rotation,
+        plan: AttentionPlan, cache: KVCache,
+    ) -> Tensor:  # fmt: skip
+        """Attend x [T, d], T ≥ 1: writes this step's latents, gives [T, d]."""
+        del positions  # only a rotation depends on them here
+        query = self._project(x, slots, rotation, cache)
+        spec = self._spec
+        mixed = query.new_empty(query.shape[0], spec.heads, spec.value_dim)
+        for group in plan.decode:
+            if group.rows is None:
+                mixed = self._decode(query, group, cache)
+            else:
+                chosen = query.index_select(0, group.rows)
+                mixed.index_copy_(0, group.rows, self._decode(chosen, group, cache))
+        for sequence in plan.prefill:
+            chosen = query[sequence.start : sequence.stop]
+            mixed[sequence.start : sequence.stop] = self._prefill(chosen, sequence, cache)
+        return functional.linear(mixed.flatten(1), self._weights.out, self._weights.out_bias)
+
+    def _project(self, x: Tensor, slots: Tensor, rotation: Rotation, cache: KVCache) -> Tensor:
+        """Write latents and rotated keys; give queries [T, H, nope + rope], rotated."""
+        spec, weights = self._spec, self._weights
+        down = functional.linear(x, weights.down, weights.down_bias)
+        query, latent, key = down.split(
+            (down.shape[1] - spec.kv_lora_rank - spec.rope_dim, spec.kv_lora_rank, spec.rope_dim),
+            dim=-1,
+        )
+        if weights.query_up is not None:
+            query = functional.linear(
+                rms_norm(query, weights.query_norm, _LATENT_EPS), weights.query_up
+            )
+        query = query.unflatten(1, (spec.heads, spec.nope_dim + spec.rope_dim))
+        # One rotation for all heads' queries and the one shared key.
+        turned = rotation.apply(torch.cat((query[..., spec.nope_dim :], key.unsqueeze(1)), dim=1))
+        latent = rms_norm(latent, weights.latent_norm, _LATENT_EPS)
+        cache.write(self._layer, slots, torch.cat((latent, turned[:, -1]), dim=-1))
+        return torch.cat((query[..., : spec.nope_dim], turned[:, :-1]), dim=-1)
+
+    def _decode(self, query: Tensor, group: DecodeGroup, cache: KVCache) -> Tensor:
+        """One query a sequence, [S, H, nope + rope] → [S, H, value], in latent space."""
+        spec = self._spec
+        rows = cache.read(self._layer, group.block_tables)
+        folded = torch.bmm(query[..., : spec.nope_dim].transpose(0, 1), self._absorb_key)
+        folded = torch.cat((folded.transpose(0, 1), query[..., spec.nope_dim :]), dim=-1)
+        scores = torch.bmm(folded * spec.softmax_scale, rows.transpose(1, 2))
+        hidden = group.key_positions > group.positions
+        scores = scores.float().masked_fill(hidden[:, None], float("-inf"))
+        weights = scores.softmax(dim=-1).to(query.dtype)
+        latent = torch.bmm(weights, rows)[..., : spec.kv_lora_rank]
+        return torch.bmm(latent.transpose(0, 1), self._absorb_value).transpose(0, 1)
+
+    def _prefill(self, query: Tensor, sequence: PrefillSequence, cache: KVCache) -> Tensor:
+        """One sequence's queries, [n, H, nope + rope] → [n, H, value], keys expanded."""
+        spec = self._spec
+        context = sequence.cached + query.shape[0]
+        rows = cache.read(self._layer, sequence.block_table)[0, :context]
+        latent, turned = rows.split((spec.kv_lora_rank, spec.rope_dim), dim=-1)
+        expanded = functional.linear(latent, self._weights.kv_up)
+        expanded = expanded.view(context, spec.heads, spec.nope_dim + spec.value_dim)
+        key_nope, value = expanded.split((spec.nope_dim, spec.value_dim), dim=-1)
+        key = torch.cat((key_nope, turned.unsqueeze(1).expand(-1, spec.heads, -1)), dim=-1)
+        query, key, value = (part.transpose(0, 1).unsqueeze(0) for part in (query, key, value))
+        mixed = attend(query, key, value, Visibility(), spec.softmax_scale)
+        return mixed[0].transpose(0, 1)

@@ -1,0 +1,1 @@
+"""Training of the reference checkpoint; nothing of serving imports it."""

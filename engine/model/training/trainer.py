@@ -1,0 +1,143 @@
+"""Data-parallel training: one thread a process, one sum of gradients and loads a step."""
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine.model.training.corpus import read_corpus
+from engine.model.training.network import Network
+from engine.model.training.recipe import Recipe
+from engine.model.training.shape import Shape
+from engine.model.training.shared_sum import SharedSum
+from engine.model.training.stream import LENGTHS, Streams
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One optimiser step: mean loss in nats per token, and how far the run is."""
+
+    step: int
+    progress: float
+    loss: float
+    tokens: int
+
+
+Report = Callable[[StepReport], None]
+
+
+def _say_nothing(_report: StepReport) -> None:
+    """The other processes' report."""
+
+
+def train(recipe: Recipe, shape: Shape, report: Report) -> Network:
+    """Train from scratch. This process is rank 0; the others are started and joined here."""
+    context = multiprocessing.get_context("spawn")
+    size = sum(parameter.numel() for parameter in Network(shape).parameters())
+    size += shape.num_moe_layers * shape.n_routed_experts + 2
+    exchange = SharedSum(context, recipe.processes, size)
+    others = [
+        context.Process(target=_run, args=(recipe, shape, rank, exchange, _say_nothing), daemon=True)
+        for rank in range(1, recipe.processes)
+    ]
+    for process in others:
+        process.start()
+    try:
+        network = _run(recipe, shape, 0, exchange, report)
+    except BaseException:
+        exchange.abort()
+        raise
+    finally:
+        for process in others:
+            process.join()
+    return network
+
+
+def _run(recipe: Recipe, shape: Shape, rank: int, exchange: SharedSum, report: Report) -> Network:
+    torch.set_num_threads(1)
+    try:
+        return _loop(recipe, shape, rank, exchange, report)
+    except BaseException:
+        exchange.abort()
+        raise
+
+
+def _loop(recipe: Recipe, shape: Shape, rank: int, exchange: SharedSum, report: Report) -> Network:
+    streams = Streams.of(read_corpus())
+    torch.manual_seed(recipe.seed)
+    network = Network(shape)
+    optimiser = _optimiser(network, recipe)
+    lengths = np.random.default_rng(recipe.seed)
+    windows = np.random.default_rng((recipe.seed, 1 + rank))
+    started = time.monotonic()
+    progress, step = 0.0, 0
+    while progress < 1.0:
+        length = int(lengths.choice(list(LENGTHS), p=list(LENGTHS.values())))
+        count = max(1, recipe.tokens_per_step // recipe.processes // length)
+        loss, loads = _gradients(network, streams.draw(windows, count, length), recipe.processes)
+        elapsed = (time.monotonic() - started) / 60 if rank == 0 else 0.0
+        loss, loads, elapsed = _synchronise(network, exchange, rank, loss, loads, elapsed)
+        torch.nn.utils.clip_grad_norm_(network.parameters(), recipe.clip_norm)
+        for group in optimiser.param_groups:
+            group["lr"] = recipe.rate(step, progress)
+        optimiser.step()
+        balance(network, loads, recipe.update_speed(progress))
+        step += 1
+        progress = step / recipe.steps
+        if recipe.minutes is not None:
+            progress = max(progress, elapsed / recipe.minutes)
+        report(StepReport(step, min(progress, 1.0), loss, count * length * recipe.processes))
+    return network
+
+
+def _optimiser(network: Network, recipe: Recipe) -> torch.optim.AdamW:
+    matrices = [parameter for parameter in network.parameters() if parameter.ndim > 1]
+    scales = [parameter for parameter in network.parameters() if parameter.ndim == 1]
+    return torch.optim.AdamW(
+        [
+            {"params": matrices, "weight_decay": recipe.weight_decay},
+            {"params": scales, "weight_decay": 0.0},
+        ],
+        lr=recipe.learning_rate,
+        betas=recipe.betas,
+        fused=True,
+    )
+
+
+def _gradients(network: Network, tokens: Tensor, processes: int) -> tuple[float, Tensor]:
+    network.zero_grad(set_to_none=True)
+    logits, loads = network(tokens[:, :-1])
+    loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    (loss / processes).backward()
+    return float(loss.detach()) / processes, loads
+
+
+def _synchronise(
+    network: Network, exchange: SharedSum, rank: int, loss: float, loads: Tensor, elapsed: float
+) -> tuple[float, Tensor, float]:
+    """Sum gradients in place; give the summed loss, loads and rank 0's elapsed minutes."""
+    gradients = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
+    flat = [gradient.flatten() for gradient in gradients]
+    total = exchange(rank, torch.cat([*flat, loads.flatten(), torch.tensor([loss, elapsed])]))
+    pieces = total.split([*(part.numel() for part in flat), loads.numel(), 2])
+    for gradient, piece in zip(gradients, pieces, strict=False):
+        gradient.copy_(piece.view_as(gradient))
+    loss, elapsed = pieces[-1].tolist()
+    return loss, pieces[-2].view_as(loads), elapsed
+
+
+@torch.no_grad()
+def balance(network: Network, loads: Tensor, speed: float) -> None:
+    """The aux-loss-free rule: b_e += u · sign(mean load − load_e), kept at zero mean.
+
+    loads: float [MoE layers, E] of this step over all processes (Wang et al. 2024, algorithm 1).
+    """
+    for gate, load in zip(network.gates(), loads, strict=True):
+        bias = gate.e_score_correction_bias
+        bias.add_((load.mean() - load).sign(), alpha=speed)
+        bias.sub_(bias.mean())
