@@ -20,7 +20,7 @@ class DecodeGroup:
     """Sequences with one token in this step.
 
     Attributes:
-        rows: int64 [S], their rows among the step's tokens; None where that is all of them in order.
+        rows: int64 [S], their rows among the step's tokens; None where that is all, in order.
         block_tables: int64 [S, n].
         positions: int64 [S, 1], of the token itself.
         key_positions: int64 [1, n · block_tokens].
@@ -73,7 +73,9 @@ def plan_attention(batch: Batch, block_tokens: int) -> AttentionPlan:
     groups = group_by_length({sequence: contexts[sequence] for sequence in decode})
     whole = not prefill and len(groups) == 1
     return AttentionPlan(
-        tuple(_decode_group(batch, starts, group, contexts, block_tokens, whole) for group in groups),
+        tuple(
+            _decode_group(batch, starts, group, contexts, block_tokens, whole) for group in groups
+        ),
         tuple(prefill),
     )
 

@@ -17,7 +17,13 @@ from engine.model.spec import GQASpec, QKNorm, TemperatureTuning
 
 @dataclass(frozen=True, slots=True)
 class GQAWeights:
-    """Projections: qkv [(H + 2·KV) · head_dim, d], out [d, H · head_dim]; norms None where absent."""
+    """Projections of one layer; biases and norms are None where absent.
+
+    Attributes:
+        qkv: [(H + 2·KV) · head_dim, d]; out: [d, H · head_dim].
+        qkv_bias, out_bias: of them.
+        query_norm, key_norm: [head_dim], or over all heads.
+    """
 
     qkv: Tensor
     qkv_bias: Tensor | None
@@ -78,14 +84,14 @@ class GQAttention:
         spec, weights = self._spec, self._weights
         width, kv_width = spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim
         flat = functional.linear(x, weights.qkv, weights.qkv_bias)
-        query, key, value = flat.split((width, kv_width, kv_width), dim=-1)
+        query, key, value = torch.split(flat, [width, kv_width, kv_width], dim=-1)
         if spec.qk_norm is QKNorm.FULL:
             query = rms_norm(query, weights.query_norm, self._norm_eps)
             key = rms_norm(key, weights.key_norm, self._norm_eps)
         if spec.clip is not None:
             query, key, value = (part.clamp(-spec.clip, spec.clip) for part in (query, key, value))
-        query = query.unflatten(1, (spec.heads, spec.head_dim))
-        key = key.unflatten(1, (spec.kv_heads, spec.head_dim))
+        query = torch.unflatten(query, 1, (spec.heads, spec.head_dim))
+        key = torch.unflatten(key, 1, (spec.kv_heads, spec.head_dim))
         if spec.qk_norm is QKNorm.HEAD:
             query = rms_norm(query, weights.query_norm, self._norm_eps)
             key = rms_norm(key, weights.key_norm, self._norm_eps)
@@ -98,20 +104,20 @@ class GQAttention:
             steps = ((positions.float() + 1.0) / self._tuning.floor_scale).floor()
             scale = steps.log1p() * self._tuning.scale + 1.0
             query = (query * scale[:, None, None]).to(query.dtype)
-        return query, key, value.unflatten(1, (spec.kv_heads, spec.head_dim))
+        return query, key, torch.unflatten(value, 1, (spec.kv_heads, spec.head_dim))
 
     def _cached(self, block_tables: Tensor, cache: KVCache) -> tuple[Tensor, Tensor]:
         """Keys and values [S, KV, C, head_dim]."""
         spec = self._spec
         rows = cache.read(self._layer, block_tables)
-        rows = rows.unflatten(2, (2, spec.kv_heads, spec.head_dim))
+        rows = torch.unflatten(rows, 2, (2, spec.kv_heads, spec.head_dim))
         return rows[:, :, 0].transpose(1, 2), rows[:, :, 1].transpose(1, 2)
 
     def _decode(self, query: Tensor, group: DecodeGroup, cache: KVCache) -> Tensor:
         """One query a sequence, [S, H, head_dim]."""
         spec = self._spec
         key, value = self._cached(group.block_tables, cache)
-        grouped = query.unflatten(1, (spec.kv_heads, -1)) * self._scale
+        grouped = torch.unflatten(query, 1, (spec.kv_heads, -1)) * self._scale
         scores = grouped @ key.transpose(2, 3)
         hidden = ~self._visibility.mask(group.positions, group.key_positions)
         scores = scores.float().masked_fill(hidden[:, None, None], float("-inf"))
@@ -127,7 +133,9 @@ class GQAttention:
         repeats = spec.heads // spec.kv_heads
         key = key[:, :, :context].repeat_interleave(repeats, dim=1)
         value = value[:, :, :context].repeat_interleave(repeats, dim=1)
-        mixed = attend(query.transpose(0, 1).unsqueeze(0), key, value, self._visibility, self._scale)
+        mixed = attend(
+            query.transpose(0, 1).unsqueeze(0), key, value, self._visibility, self._scale
+        )
         return mixed[0].transpose(0, 1)
 
 

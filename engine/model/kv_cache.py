@@ -16,9 +16,9 @@ def cached_width(attention: AttentionSpec) -> int:
 class KVCache:
     """One tensor [blocks, block_tokens, width] for each layer.
 
-    A slot is block · block_tokens + offset. For GQA a row is all keys, then all values, by head; for
-    MLA it is the normalised latent, then the rotated key that all heads share. Which sequence owns
-    which block is the scheduler's business.
+    A slot is block · block_tokens + offset. For GQA a row is all keys, then all values, by head;
+    for MLA it is the normalised latent, then the rotated key that all heads share. Which sequence
+    owns which block is the scheduler's business.
 
     Args:
         spec: the model.
@@ -43,7 +43,7 @@ class KVCache:
         self._layers[layer].flatten(0, 1).index_copy_(0, slots, rows)
 
     def read(self, layer: int, block_tables: Tensor) -> Tensor:
-        """Gather whole blocks: int64 [S, n] → [S, n · block_tokens, width]; unused rows are junk."""
+        """Gather whole blocks: int64 [S, n] → [S, n · block_tokens, width], unused rows as junk."""
         sequences, blocks = block_tables.shape
         gathered = self._layers[layer].index_select(0, block_tables.flatten())
         return gathered.view(sequences, blocks * self.block_tokens, -1)

@@ -24,7 +24,7 @@ class Visibility:
         )
 
     def mask(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Bool, True where seen; positions int64 broadcast against each other ([S, 1] and [1, C])."""
+        """Bool, True where seen; int64 positions broadcast ([S, 1] and [1, C] give [S, C])."""
         seen = keys <= queries
         if self.window is not None:
             seen = seen & (keys > queries - self.window)

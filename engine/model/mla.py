@@ -89,15 +89,16 @@ class MLAttention:
         """Write latents and rotated keys; give queries [T, H, nope + rope], rotated."""
         spec, weights = self._spec, self._weights
         down = functional.linear(x, weights.down, weights.down_bias)
-        query, latent, key = down.split(
-            (down.shape[1] - spec.kv_lora_rank - spec.rope_dim, spec.kv_lora_rank, spec.rope_dim),
+        query, latent, key = torch.split(
+            down,
+            [down.shape[1] - spec.kv_lora_rank - spec.rope_dim, spec.kv_lora_rank, spec.rope_dim],
             dim=-1,
         )
         if weights.query_up is not None:
             query = functional.linear(
                 rms_norm(query, weights.query_norm, _LATENT_EPS), weights.query_up
             )
-        query = query.unflatten(1, (spec.heads, spec.nope_dim + spec.rope_dim))
+        query = query.view(-1, spec.heads, spec.nope_dim + spec.rope_dim)
         # One rotation for all heads' queries and the one shared key.
         turned = rotation.apply(torch.cat((query[..., spec.nope_dim :], key.unsqueeze(1)), dim=1))
         latent = rms_norm(latent, weights.latent_norm, _LATENT_EPS)
@@ -122,10 +123,10 @@ class MLAttention:
         spec = self._spec
         context = sequence.cached + query.shape[0]
         rows = cache.read(self._layer, sequence.block_table)[0, :context]
-        latent, turned = rows.split((spec.kv_lora_rank, spec.rope_dim), dim=-1)
+        latent, turned = torch.split(rows, [spec.kv_lora_rank, spec.rope_dim], dim=-1)
         expanded = functional.linear(latent, self._weights.kv_up)
         expanded = expanded.view(context, spec.heads, spec.nope_dim + spec.value_dim)
-        key_nope, value = expanded.split((spec.nope_dim, spec.value_dim), dim=-1)
+        key_nope, value = torch.split(expanded, [spec.nope_dim, spec.value_dim], dim=-1)
         key = torch.cat((key_nope, turned.unsqueeze(1).expand(-1, spec.heads, -1)), dim=-1)
         query, key, value = (part.transpose(0, 1).unsqueeze(0) for part in (query, key, value))
         mixed = attend(query, key, value, Visibility(), spec.softmax_scale)

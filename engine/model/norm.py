@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """x [..., d] ÷ its root mean square over d, times weight [d]; the mean is taken in FP32."""
+    """X [..., d] ÷ its root mean square over d, times weight [d]; the mean is taken in FP32."""
     if x.dtype is torch.float32:
         return functional.rms_norm(x, (x.shape[-1],), weight, eps)
     normed = functional.rms_norm(x.float(), (x.shape[-1],), None, eps).to(x.dtype)

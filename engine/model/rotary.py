@@ -22,7 +22,7 @@ def inverse_frequencies(spec: RotarySpec) -> Tensor:
 
 
 def _llama3(frequencies: Tensor, spec: RotarySpec) -> Tensor:
-    """Long waves are slowed by `factor`, short ones kept, those between interpolated (Llama 3.1)."""
+    """Long waves are slowed by `factor`, short ones kept, others interpolated (Llama 3.1)."""
     turns = spec.original_context * frequencies / (2 * math.pi)
     span = spec.high_freq_factor - spec.low_freq_factor
     keep = ((turns - spec.low_freq_factor) / span).clamp(0, 1)

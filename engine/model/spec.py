@@ -135,7 +135,7 @@ class TensorNames:
         router: router weight; `bias` its selection bias, None for none.
         expert: pattern of (gate, up, down) of expert `{}`.
         packed: (gate_up, down) of all experts in one tensor each; None where never packed.
-        packed_input_first: packed tensors are [E, d, 2w] and [E, w, d], not [E, 2w, d] and [E, d, w].
+        packed_input_first: packed tensors are [E, d, 2w] and [E, w, d], not their transposes.
         shared: (gate, up, down) of the shared expert, None for none.
     """
 

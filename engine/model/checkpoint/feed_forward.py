@@ -82,9 +82,7 @@ def _read_single(
     for expert in set(range(spec.moe.num_experts)) - set(local):
         for pattern, shape in zip(spec.names.expert, shapes, strict=True):
             source.check(f"{stem}.{pattern.format(expert)}", shape)
-    gated = [
-        _read_gated(source, stem, _names_of(spec, expert), hidden, width) for expert in local
-    ]
+    gated = [_read_gated(source, stem, _names_of(spec, expert), hidden, width) for expert in local]
     return torch.stack([pair[0] for pair in gated]), torch.stack([pair[1] for pair in gated])
 
 

@@ -48,9 +48,7 @@ def _read_object(path: Path) -> dict[str, Any]:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(
-            f"{path} is absent", field=path.name, value=str(path)
-        ) from None
+        raise CheckpointError(f"{path} is absent", field=path.name, value=str(path)) from None
     except ValueError as error:
         raise CheckpointError(
             f"{path} is not JSON: {error}", field=path.name, value=str(path)

@@ -59,7 +59,8 @@ def load_model(
     Args:
         checkpoint: folder in Hugging Face layout.
         group: the EP group of the MoE layers.
-        device, dtype: of the weights; the router stays FP32.
+        device: of the weights.
+        dtype: of the weights; the router stays FP32.
         placement: logical expert of each slot, int64 [MoE layers, slots]; None is linear.
         context_tokens: positions to prepare for; None takes the checkpoint's context.
 
@@ -70,8 +71,7 @@ def load_model(
     with TensorSource(tensor_files(checkpoint), device, dtype) as source:
         embedding = source.take("model.embed_tokens.weight", spec.vocabulary, spec.hidden)
         layers = tuple(
-            _read_layer(source, spec, index, placement, group)
-            for index in range(len(spec.layers))
+            _read_layer(source, spec, index, placement, group) for index in range(len(spec.layers))
         )
         norm = source.take("model.norm.weight", spec.hidden)
         head = embedding
@@ -147,7 +147,10 @@ def _moe_layers(spec: ModelSpec) -> list[int]:
 
 
 def _read_layer(
-    source: TensorSource, spec: ModelSpec, index: int, placement: Placement | None,
+    source: TensorSource,
+    spec: ModelSpec,
+    index: int,
+    placement: Placement | None,
     group: ExpertGroup,
 ) -> DecoderLayer:
     stem = f"model.layers.{index}"

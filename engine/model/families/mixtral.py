@@ -22,9 +22,7 @@ _NAMES = TensorNames(
 def read(fields: Fields) -> ModelSpec:
     """Read a Mixtral config."""
     sizes = read_sizes(fields, context=131072, norm_eps=1e-5)
-    attention = read_attention(
-        fields, sizes.hidden, window=fields.optional_whole("sliding_window")
-    )
+    attention = read_attention(fields, sizes.hidden, window=fields.optional_whole("sliding_window"))
     inner = fields.whole("intermediate_size")
     return ModelSpec(
         family="mixtral",

@@ -33,6 +33,11 @@ def rotary_spec(
     parameters: dict[str, Any], *, width: int, interleaved: bool, context: int
 ) -> RotarySpec:
     """The rotation of `width` channels; an unknown type or parameter is an error."""
+    if width % 2:
+        raise CheckpointError(
+            f"heads have {width} rotary channels; rotation needs pairs",
+            field="head_dim", value=width, bound=2,
+        )  # fmt: skip
     kinds = [kind.value for kind in RopeType]
     if parameters["rope_type"] not in kinds:
         raise CheckpointError(

@@ -6,8 +6,8 @@ Parameter names are those of the Hugging Face `deepseek_v3` layout, experts pack
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from engine.model.training.shape import Shape
 
@@ -52,7 +52,11 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Attend within x [B, T, d], causally."""
         shape, (batch, length, _) = self.shape, x.shape
-        heads, nope, rope = shape.num_attention_heads, shape.qk_nope_head_dim, shape.qk_rope_head_dim
+        heads, nope, rope = (
+            shape.num_attention_heads,
+            shape.qk_nope_head_dim,
+            shape.qk_rope_head_dim,
+        )
         query = self.q_proj(x).view(batch, length, heads, nope + rope).transpose(1, 2)
         query_nope, query_rope = query.split((nope, rope), dim=-1)
         latent, key_rope = self.kv_a_proj_with_mqa(x).split((shape.kv_lora_rank, rope), dim=-1)
@@ -62,7 +66,7 @@ class Attention(nn.Module):
         key_rope = _rotate(key_rope, cos, sin)[:, None].expand(-1, heads, -1, -1)
         query = torch.cat((query_nope, _rotate(query_rope, cos, sin)), dim=-1)
         key = torch.cat((key_nope, key_rope), dim=-1)
-        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         out: Tensor = self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
         return out
 
@@ -78,7 +82,7 @@ class GatedMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x [..., d] to [..., d]."""
-        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        out: Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
         return out
 
 
@@ -108,8 +112,8 @@ class Experts(nn.Module):
 
     def forward(self, x: Tensor, ends: Tensor) -> Tensor:
         """Map rows x [N, d] sorted by expert; ends int32 [E] is the prefix sum of loads."""
-        gate, up = F.grouped_mm(x, self.gate_up, offs=ends).chunk(2, dim=-1)
-        return F.grouped_mm(F.silu(gate) * up, self.down, offs=ends)
+        gate, up = functional.grouped_mm(x, self.gate_up, offs=ends).chunk(2, dim=-1)
+        return functional.grouped_mm(functional.silu(gate) * up, self.down, offs=ends)
 
 
 class MoE(nn.Module):
@@ -128,7 +132,7 @@ class MoE(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map x [N, d]; also the load of each expert, float [E]."""
         k, experts = self.shape.num_experts_per_tok, self.shape.n_routed_experts
-        scores = F.linear(x, self.gate.weight).sigmoid()
+        scores = functional.linear(x, self.gate.weight).sigmoid()
         chosen = (scores + self.gate.e_score_correction_bias).topk(k, dim=-1, sorted=False).indices
         weights = scores.gather(1, chosen)
         weights = weights * (self.shape.routed_scaling_factor / (weights.sum(-1, keepdim=True)))
@@ -183,7 +187,9 @@ class Network(nn.Module):
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [B, T, V] of tokens [B, T], and loads float [MoE layers, E]."""
-        cos, sin = rotary_angles(tokens.shape[1], self.shape.qk_rope_head_dim, self.shape.rope_theta)
+        cos, sin = rotary_angles(
+            tokens.shape[1], self.shape.qk_rope_head_dim, self.shape.rope_theta
+        )
         x = self.embed_tokens(tokens)
         loads = []
         for layer in self.layers:

@@ -16,7 +16,8 @@ class SharedSum:
     """Picklable to the processes that share it."""
 
     def __init__(self, context: SpawnContext, processes: int, size: int) -> None:
-        self._slots = torch.zeros(processes, size).share_memory_()
+        self._slots = torch.zeros(processes, size)
+        self._slots.share_memory_()  # type: ignore[no-untyped-call]
         self._barrier = context.Barrier(processes)
 
     def __call__(self, rank: int, vector: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from engine.model.training.corpus import read_corpus
 from engine.model.training.network import Network
@@ -42,7 +42,9 @@ def train(recipe: Recipe, shape: Shape, report: Report) -> Network:
     size += shape.num_moe_layers * shape.n_routed_experts + 2
     exchange = SharedSum(context, recipe.processes, size)
     others = [
-        context.Process(target=_run, args=(recipe, shape, rank, exchange, _say_nothing), daemon=True)
+        context.Process(
+            target=_run, args=(recipe, shape, rank, exchange, _say_nothing), daemon=True
+        )
         for rank in range(1, recipe.processes)
     ]
     for process in others:
@@ -112,8 +114,8 @@ def _optimiser(network: Network, recipe: Recipe) -> torch.optim.AdamW:
 def _gradients(network: Network, tokens: Tensor, processes: int) -> tuple[float, Tensor]:
     network.zero_grad(set_to_none=True)
     logits, loads = network(tokens[:, :-1])
-    loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-    (loss / processes).backward()
+    loss = functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    torch.autograd.backward(loss / processes)
     return float(loss.detach()) / processes, loads
 
 
@@ -124,7 +126,7 @@ def _synchronise(
     gradients = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
     flat = [gradient.flatten() for gradient in gradients]
     total = exchange(rank, torch.cat([*flat, loads.flatten(), torch.tensor([loss, elapsed])]))
-    pieces = total.split([*(part.numel() for part in flat), loads.numel(), 2])
+    pieces = torch.split(total, [*(part.numel() for part in flat), loads.numel(), 2])
     for gradient, piece in zip(gradients, pieces, strict=False):
         gradient.copy_(piece.view_as(gradient))
     loss, elapsed = pieces[-1].tolist()
