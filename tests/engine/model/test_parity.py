@@ -57,8 +57,8 @@ CASES = (
         "rms_norm_eps": 1e-3, "tie_word_embeddings": True,
     }),
     Case("mixtral", "MixtralForCausalLM", "MixtralConfig", {
-        "hidden_size": 40, "num_key_value_heads": 2, "intermediate_size": 22, "num_local_experts": 5,
-        "num_experts_per_tok": 2,
+        "hidden_size": 40, "num_key_value_heads": 2, "intermediate_size": 22,
+        "num_local_experts": 5, "num_experts_per_tok": 2,
     }),
     Case("mixtral_window", "MixtralForCausalLM", "MixtralConfig", {
         "num_key_value_heads": 1, "intermediate_size": 22, "num_local_experts": 5,
