@@ -43,6 +43,7 @@ class Sequence:
         max_tokens: output tokens wanted at most.
         eos_token_ids: output that ends the sequence.
         sampling: how tokens are drawn.
+        bucket: request-hash bucket, the same for all of a request's tokens.
         num_computed_tokens: tokens whose keys and values are in the cache.
         block_table: KV block ids on `rank`, in order of position.
         rank: owner of the cache; None while waiting.
@@ -56,6 +57,7 @@ class Sequence:
     max_tokens: int
     eos_token_ids: frozenset[int] = frozenset()
     sampling: Sampling = Sampling()
+    bucket: int = 0
     state: SequenceState = SequenceState.WAITING
     finish_reason: FinishReason | None = None
     num_computed_tokens: int = 0
@@ -78,11 +80,6 @@ class Sequence:
     def is_decoding(self) -> bool:
         """Whether only its newest output token is left to pass the model."""
         return self.num_output_tokens > 0 and self.num_uncomputed_tokens == 1
-
-    @property
-    def bucket(self) -> int:
-        """Request-hash bucket, the same for all of a request's tokens."""
-        return request_bucket(self.request_id)
 
     def append(self, token_id: int) -> None:
         """Take an output token and finish where it ends the sequence."""

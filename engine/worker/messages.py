@@ -1,0 +1,237 @@
+"""What the engine says to a rank, and what a rank answers. Small picklable values over a socket.
+
+The engine numbers every prepared plan with an *edition*; a step names the edition it runs under, so
+all ranks switch at one step or none does. Editions are not generations: a plan that only moves the
+last known good has the generation it had before.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from contract.runtime_config import RuntimeConfig
+from engine.config import EngineConfig
+from engine.telemetry.counts import RankCounts
+from engine.worker.step_hook import StepHook
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class RankSpec:
+    """What a rank process is started with; `rendezvous` is a file that all ranks meet at."""
+
+    rank: int
+    config: EngineConfig
+    rendezvous: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepBatch:
+    """One rank's share of a step, `engine.model.packed.PackedSequences`: S sequences, T tokens.
+
+    Attributes:
+        token_ids: int64 [T], sequence after sequence.
+        num_tokens, context_lengths, buckets: int64 [S]; tokens in this step, tokens after it,
+            request-hash bucket.
+        is_decode, wants_token: bool [S].
+        blocks, num_blocks: int64 [sum], [S]: block tables end to end, and their lengths.
+        temperature, top_p: float32 [S]; seed: int64 [S], of this position alone; how the
+            next token is drawn.
+    """
+
+    token_ids: Ints
+    num_tokens: Ints
+    context_lengths: Ints
+    buckets: Ints
+    is_decode: npt.NDArray[np.bool_]
+    wants_token: npt.NDArray[np.bool_]
+    blocks: Ints
+    num_blocks: Ints
+    temperature: Floats
+    top_p: Floats
+    seed: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """The step plan of one rank.
+
+    Attributes:
+        step: id, the same on every rank.
+        edition: the prepared plan that this step runs under.
+        phase: 0 when any token of the group is a prefill token, else 1.
+        num_tokens: tokens of the step over the group.
+        sampled: whether this step is a shadow-routing sample.
+        hook_ticks: beats of each active hook that are due, by name.
+        batch: this rank's sequences.
+    """
+
+    step: int
+    edition: int
+    phase: int
+    num_tokens: int
+    sampled: bool
+    hook_ticks: dict[str, int]
+    batch: StepBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Make a plan ready without running it: tensors on the device, under an edition number."""
+
+    edition: int
+    generation: int
+    config: RuntimeConfig
+    bias: Floats | None
+    lkg_bias: Floats | None
+    reload_bias: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Forget a prepared plan: another rank could not prepare it."""
+
+    edition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Hand over the counts since the last drain; with `period` the bucket arrays too."""
+
+    frame: int
+    period: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Negative log-likelihood of the fixed text; every rank takes part."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBias:
+    """The live bias of this rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSamples:
+    """Counts of the sampled steps, live and counterfactual (another bias, or the live one)."""
+
+    bias: Floats | None
+    reroute: bool
+    capacity_factor: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadScores:
+    """Pre-bias scores of the sampled tokens, for recalibration."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetHook:
+    """Start a step hook under a name, or stop it (None)."""
+
+    name: str
+    hook: StepHook | None
+
+
+Question = Probe | ReadBias | ReadSamples | ReadScores | SetHook
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question between two steps; every rank answers with the same `number`."""
+
+    number: int
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the process."""
+
+
+ToRank = RunStep | Prepare | Discard | Drain | Ask | Stop
+
+
+@dataclass(frozen=True, slots=True)
+class RankFacts:
+    """What a rank knows once it has loaded."""
+
+    name: str
+    layers: int
+    moe_layers: int
+    experts: int
+    top_k: int
+    hidden: int
+    expert_width: int
+    vocabulary: int
+    context_tokens: int
+    expert_set_hash: str
+    eos_token_ids: tuple[int, ...]
+    checkpoint_bias: Floats | None
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The rank has loaded and joined its peers."""
+
+    facts: RankFacts
+
+
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """The drawn token of each sequence that wanted one, in batch order; seconds in the model."""
+
+    step: int
+    generation: int
+    token_ids: list[int]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The rank holds the plan, or says why it cannot."""
+
+    edition: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The counts of one interval; rank 0 adds the live bias."""
+
+    frame: int
+    counts: RankCounts | None
+    bias: Floats | None
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A rank's answer to `Ask`, or why it has none."""
+
+    number: int
+    value: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The rank's process is alive, whatever its step does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The last word of a rank that cannot go on; `checkpoint`: because of what it should load."""
+
+    detail: str
+    checkpoint: bool = False
+
+
+FromRank = Ready | StepDone | Prepared | Drained | Answer | Beat | Crashed

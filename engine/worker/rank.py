@@ -1,0 +1,195 @@
+"""One rank between messages: its model, its cache, its counts and its live plan."""
+
+import time
+from typing import Any
+
+import torch
+
+from contract.runtime_config import RuntimeConfig
+from engine.config import EngineConfig
+from engine.errors import EngineError
+from engine.model.checkpoint.load import load_model, read_facts
+from engine.model.kv_cache import KVCache
+from engine.model.runner import ModelRunner
+from engine.moe.context import LayerRecorder, MoEStepContext
+from engine.parallel.distributed import DistributedGroup
+from engine.telemetry.null_recorder import NullRecorder
+from engine.telemetry.recorder import StepRecorder
+from engine.worker.free_memory import free_bytes
+from engine.worker.group_counts import GroupCounts
+from engine.worker.live_plan import LivePlans, RankPlan, capacity_plan
+from engine.worker.messages import (
+    Answer,
+    Ask,
+    Discard,
+    Drain,
+    Drained,
+    Floats,
+    FromRank,
+    Prepare,
+    Prepared,
+    Probe,
+    Question,
+    RankFacts,
+    RankSpec,
+    ReadBias,
+    ReadSamples,
+    ReadScores,
+    RunStep,
+    SetHook,
+    StepDone,
+    Stop,
+    ToRank,
+)
+from engine.worker.step_hooks import StepHooks
+
+
+class Rank:
+    """Loads its share of the checkpoint; the process group must be initialised.
+
+    Args:
+        spec: which rank of which engine.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be served.
+    """
+
+    def __init__(self, spec: RankSpec) -> None:
+        config = self._config = spec.config
+        self._rank = spec.rank
+        self._device = _device(config, spec.rank)
+        self._checkpoint = read_facts(config.checkpoint)
+        model = self._checkpoint.spec
+        decoder = load_model(
+            config.checkpoint, group=DistributedGroup(), device=self._device,
+            dtype=_DTYPES[config.dtype], context_tokens=config.context_tokens,
+        )  # fmt: skip
+        cache = KVCache(
+            model, blocks=config.kv_blocks, block_tokens=config.block_tokens, device=self._device,
+            dtype=_DTYPES[config.dtype],
+        )  # fmt: skip
+        self._runner = ModelRunner(decoder, cache)
+        self._no_tokens = torch.zeros(0, dtype=torch.int64, device=self._device)
+        layers, experts = model.num_moe_layers, model.moe.num_experts
+        self._recorder: StepRecorder | NullRecorder = NullRecorder()
+        if config.recording:
+            self._recorder = StepRecorder(
+                spec.rank, config.ranks, layers, experts, model.moe.top_k, self._device
+            )
+        self._hooks = StepHooks(spec.rank, layers, experts, self._device)
+        self._plans = LivePlans(
+            self._first_plan(), None if self._checkpoint.bias is None else (layers, experts),
+            self._device,
+        )  # fmt: skip
+
+    def facts(self) -> RankFacts:
+        """What the engine must know of the model."""
+        model, checkpoint = self._checkpoint.spec, self._checkpoint
+        return RankFacts(
+            name=checkpoint.name, layers=len(model.layers), moe_layers=model.num_moe_layers,
+            experts=model.moe.num_experts, top_k=model.moe.top_k, hidden=model.hidden,
+            expert_width=model.moe.expert_width, vocabulary=model.vocabulary,
+            context_tokens=model.context, expert_set_hash=checkpoint.expert_set_hash,
+            eos_token_ids=model.eos_token_ids, checkpoint_bias=checkpoint.bias,
+            free_bytes=free_bytes(self._device, self._config.ranks),
+        )  # fmt: skip
+
+    def handle(self, message: ToRank) -> FromRank | None:
+        """Do what a message says; None where it asks for no answer."""
+        match message:
+            case RunStep():
+                return self._run_step(message)
+            case Prepare():
+                return self._prepare(message)
+            case Drain():
+                return self._drain(message)
+            case Ask():
+                return self._answer(message)
+            case Discard():
+                self._plans.discard(message.edition)
+                return None
+            case Stop():
+                return None
+
+    def _run_step(self, message: RunStep) -> StepDone:
+        started = time.perf_counter()
+        if self._plans.switch(message.edition):
+            self._hooks.quarantine()
+        plans = self._plans
+        self._recorder.begin_step(message.step, plans.plan.generation, message.phase)
+        recorder, counts = self._recorders()
+        self._hooks.before_step(plans.live_bias, message.num_tokens, message.hook_ticks)
+        context = MoEStepContext(
+            plan=plans.plan.capacity, bias=plans.live_bias, lkg_bias=plans.plan.lkg_bias,
+            sampled=message.sampled and message.num_tokens > 0, bucket_ids=self._no_tokens,
+            is_decode=self._no_tokens, recorder=recorder, step=message.step,
+        )  # fmt: skip
+        token_ids = self._runner.step(message.batch, context)
+        if counts is not None:
+            self._hooks.after_step(
+                plans.live_bias, counts.expert_counts, message.num_tokens, message.hook_ticks
+            )
+        return StepDone(
+            step=message.step, generation=plans.plan.generation, token_ids=token_ids,
+            seconds=time.perf_counter() - started,
+        )  # fmt: skip
+
+    def _recorders(self) -> tuple[LayerRecorder, GroupCounts | None]:
+        if not self._hooks:
+            return self._recorder, None
+        model = self._checkpoint.spec
+        counts = GroupCounts(
+            self._recorder, model.num_moe_layers, model.moe.num_experts, self._device
+        )
+        return counts, counts
+
+    def _prepare(self, message: Prepare) -> Prepared:
+        try:
+            self._plans.prepare(message)
+        except EngineError as error:
+            return Prepared(message.edition, error=error.detail)
+        return Prepared(message.edition)
+
+    def _drain(self, message: Drain) -> Drained:
+        counts = self._recorder.drain(period=message.period) if self._config.recording else None
+        return Drained(
+            frame=message.frame, counts=counts,
+            bias=self._live_bias() if self._rank == 0 else None,
+            free_bytes=free_bytes(self._device, self._config.ranks),
+        )  # fmt: skip
+
+    def _answer(self, message: Ask) -> Answer:
+        try:
+            return Answer(message.number, self._reply(message.question))
+        except EngineError as error:
+            return Answer(message.number, error=error.detail)
+
+    def _reply(self, question: Question) -> Any:
+        match question:
+            case ReadBias():
+                return self._live_bias()
+            case SetHook():
+                self._hooks.put(question.name, question.hook)
+                return None
+            case Probe() | ReadSamples() | ReadScores():
+                return None
+
+    def _live_bias(self) -> Floats | None:
+        bias = self._plans.live_bias
+        return None if bias is None else bias.cpu().numpy().copy()
+
+    def _first_plan(self) -> RankPlan:
+        bias = self._checkpoint.bias
+        return RankPlan(
+            generation=0, capacity=capacity_plan(RuntimeConfig()), updates_bias=False,
+            bias=None if bias is None else torch.tensor(bias, device=self._device), lkg_bias=None,
+        )  # fmt: skip
+
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def _device(config: EngineConfig, rank: int) -> torch.device:
+    if config.device == "cuda":
+        return torch.device("cuda", rank % torch.cuda.device_count())
+    return torch.device("cpu")
