@@ -1,1 +1,167 @@
-"""The control plane as one ASGI application."""
+"""The control plane as one ASGI application: `create_app(settings)`.
+
+To add routes: write `controlplane/<package>/routes.py` with a module-level `router`, and add it to
+`ROUTERS`. To add something that runs: build it in `Plane`, put it on `app.state` under a name, and
+start and stop it in `_lifespan`. Routes take what they need from `app.state` by a dependency:
+`plane` (all of the below), `access`, `engines`, `history`, `receiver`, `probes`.
+"""
+
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+import controlplane.auth.routes
+import controlplane.history.routes
+import controlplane.ingest.routes
+import controlplane.probes
+from contract import CONTRACT_VERSION
+from contract.headers import RETRY_AFTER
+from contract.problem import PROBLEM_MEDIA_TYPE, Problem
+from controlplane.auth.access import Access
+from controlplane.auth.engines import EngineRegistry
+from controlplane.auth.roles import Role
+from controlplane.auth.sessions import SessionStore
+from controlplane.auth.tokens import TokenStore
+from controlplane.clock import Clock, SystemClock
+from controlplane.db.database import Database, open_database
+from controlplane.errors import OverloadedError, StorageError, TrimtabError
+from controlplane.history.history import History
+from controlplane.ingest.routes import Receiver
+from controlplane.ingest.writer import FrameWriter
+from controlplane.metrics import Instruments
+from controlplane.probes import Probes
+from controlplane.settings import Settings
+
+ROUTERS: tuple[APIRouter, ...] = (
+    controlplane.probes.router,
+    controlplane.ingest.routes.router,
+    controlplane.history.routes.router,
+    controlplane.auth.routes.router,
+)
+
+
+class Plane:
+    """Everything that one control-plane process is made of, wired together once."""
+
+    def __init__(
+        self, settings: Settings, *, clock: Clock | None = None, database: Database | None = None
+    ) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.database = database or open_database(settings.database_url)
+        self.instruments = Instruments()
+        self.access = Access(
+            tokens=TokenStore(self.database, self.clock),
+            sessions=SessionStore(
+                self.database, self.clock, link_seconds=settings.auth.login_link_seconds,
+                session_seconds=settings.auth.session_hours * 3600,
+            ),
+            secure_cookies=settings.tls,
+        )  # fmt: skip
+        self.engines = EngineRegistry(self.database, self.clock, settings.engines)
+        self.history = History(self.database, settings.history, self.clock)
+        self.writer = FrameWriter(self.history, settings.ingest, self.clock, self.instruments)
+        self.decoders = ThreadPoolExecutor(settings.ingest.decode_threads, "decode")
+        self.receiver = Receiver(settings.ingest, self.writer, self.instruments, self.decoders)
+        self.probes = Probes(self.database, self.writer, self.instruments)
+
+    def start(self) -> None:
+        """Bring the registry and the tokens up to the settings, and start what runs.
+
+        Raises:
+            StorageError: the database does not answer, or its schema is missing.
+        """
+        self.engines.sync()
+        self._ensure_tokens()
+        self.writer.start()
+
+    def stop(self) -> None:
+        """Store what waits, stop what runs, close the database."""
+        self.writer.stop()
+        self.decoders.shutdown()
+        self.database.close()
+
+    def _ensure_tokens(self) -> None:
+        auth = self.settings.auth
+        tokens = self.access.tokens
+        for name, role, secret in (
+            ("settings:admin", Role.ADMIN, auth.admin_token),
+            ("settings:alertmanager", Role.ALERTMANAGER, auth.alertmanager_token),
+        ):
+            if secret.get_secret_value():
+                tokens.ensure(name, role, secret.get_secret_value())
+        for engine in self.settings.engines:
+            secret = engine.telemetry_token
+            if secret.get_secret_value():
+                tokens.ensure(
+                    f"settings:engine:{engine.id}"[:128], Role.ENGINE, secret.get_secret_value(),
+                    engine_id=engine.id,
+                )  # fmt: skip
+
+
+def create_app(
+    settings: Settings, *, clock: Clock | None = None, database: Database | None = None
+) -> FastAPI:
+    """The application. The database's schema must be at the newest revision already."""
+    plane = Plane(settings, clock=clock, database=database)
+    app = FastAPI(
+        title="Trimtab control plane", version=CONTRACT_VERSION, lifespan=_lifespan,
+        docs_url="/api/docs", redoc_url=None, openapi_url="/api/openapi.json",
+    )  # fmt: skip
+    app.state.plane = plane
+    app.state.access = plane.access
+    app.state.engines = plane.engines
+    app.state.history = plane.history
+    app.state.receiver = plane.receiver
+    app.state.probes = plane.probes
+    app.add_exception_handler(TrimtabError, _on_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    for router in ROUTERS:
+        app.include_router(router)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    plane: Plane = app.state.plane
+    await run_in_threadpool(plane.start)
+    try:
+        yield
+    finally:
+        await run_in_threadpool(plane.stop)
+
+
+async def _on_error(_request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, TrimtabError):
+        raise error
+    headers = {}
+    if isinstance(error, OverloadedError | StorageError):
+        headers[RETRY_AFTER] = str(max(1, round(error.retry_after_seconds)))
+    return _problem(error.problem(), headers)
+
+
+async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    return _problem(
+        Problem(
+            type="invalid-input", title="Invalid input", status=422,
+            detail=f"{where}: {first['msg']}", field=where, bound=first.get("ctx") or None,
+        ),
+        {},
+    )  # fmt: skip
+
+
+def _problem(problem: Problem, headers: dict[str, str]) -> JSONResponse:
+    return JSONResponse(
+        problem.model_dump(mode="json", exclude_none=True), problem.status, headers=headers,
+        media_type=PROBLEM_MEDIA_TYPE,
+    )  # fmt: skip

@@ -36,6 +36,12 @@ class Database:
         """Whether this is SQLite; otherwise PostgreSQL."""
         return self.engine.dialect.name == "sqlite"
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the SQLite file lies; None for PostgreSQL and for memory."""
+        name = self.engine.url.database if self.is_sqlite else None
+        return Path(name).absolute().parent if name and name != ":memory:" else None
+
     @contextmanager
     def read(self) -> Iterator[Session]:
         """A session on one consistent snapshot; nothing is committed.

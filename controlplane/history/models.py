@@ -25,7 +25,7 @@ class LoadRing(Base):
         Index("ix_load_ring_engine_started", "engine_id", "started"),
         Index("uq_load_ring_frame", "engine_id", "boot_id", "sequence", unique=True),
         Index(
-            "ix_load_ring_unsealed", "engine_id", "started",
+            "ix_load_ring_unsealed", "engine_id", "ordinal",
             sqlite_where=text("sealed = 0"), postgresql_where=text("NOT sealed"),
         ),
     )  # fmt: skip
@@ -42,7 +42,10 @@ class LoadRing(Base):
 
 
 class EngineBoot(Base):
-    """One run of an engine: how far its sequence came, and what it last said of itself."""
+    """One run of an engine: how far its sequence came.
+
+    `header` is of the newest frame that changed `state_key` (config, bias, placement, freeze).
+    """
 
     __tablename__ = "engine_boot"
 
@@ -50,12 +53,13 @@ class EngineBoot(Base):
     boot_id: Mapped[str] = mapped_column(String(64), primary_key=True)
     first_started: Mapped[float]
     last_started: Mapped[float]
+    last_ended: Mapped[float]
     last_received: Mapped[float]
     high_sequence: Mapped[int]
     last_ordinal: Mapped[int]
     frames: Mapped[int]
     dropped_before: Mapped[int]
-    state_key: Mapped[str] = mapped_column(String(64))
+    state_key: Mapped[str] = mapped_column(String(128))
     header: Mapped[dict[str, Any]]
 
 
@@ -72,7 +76,6 @@ class FrameGap(Base):
     last_sequence: Mapped[int]
     started: Mapped[float]
     ended: Mapped[float]
-    reason: Mapped[str] = mapped_column(String(16))
 
 
 class ConfigChange(Base):

@@ -72,12 +72,13 @@ def upgrade() -> None:
         sa.Column("boot_id", sa.String(length=64), nullable=False),
         sa.Column("first_started", sa.Double(), nullable=False),
         sa.Column("last_started", sa.Double(), nullable=False),
+        sa.Column("last_ended", sa.Double(), nullable=False),
         sa.Column("last_received", sa.Double(), nullable=False),
         sa.Column("high_sequence", sa.BigInteger(), nullable=False),
         sa.Column("last_ordinal", sa.BigInteger(), nullable=False),
         sa.Column("frames", sa.BigInteger(), nullable=False),
         sa.Column("dropped_before", sa.BigInteger(), nullable=False),
-        sa.Column("state_key", sa.String(length=64), nullable=False),
+        sa.Column("state_key", sa.String(length=128), nullable=False),
         sa.Column("header", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("engine_id", "boot_id", name=op.f("pk_engine_boot")),
     )
@@ -90,7 +91,6 @@ def upgrade() -> None:
         sa.Column("last_sequence", sa.BigInteger(), nullable=False),
         sa.Column("started", sa.Double(), nullable=False),
         sa.Column("ended", sa.Double(), nullable=False),
-        sa.Column("reason", sa.String(length=16), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_frame_gap")),
     )
     op.create_index(
@@ -170,7 +170,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_load_ring_unsealed",
         "load_ring",
-        ["engine_id", "started"],
+        ["engine_id", "ordinal"],
         unique=False,
         sqlite_where=sa.text("sealed = 0"),
         postgresql_where=sa.text("NOT sealed"),

@@ -1,4 +1,4 @@
-"""Fixtures of the control plane's tests."""
+"""Fixtures of the control plane's tests. Databases are copies of one that was migrated once."""
 
 import shutil
 from collections.abc import Iterator
@@ -19,19 +19,30 @@ def postgresql() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory) -> Path:
-    """A migrated SQLite file, copied for each test: migrating takes longer than most tests."""
-    path = tmp_path_factory.mktemp("template") / "trimtab.db"
-    with migrated(f"sqlite:///{path}"):
+def postgresql_template(postgresql) -> str:
+    url = postgresql.new_database()
+    with migrated(url):
         pass
-    return path
+    return url.rpartition("/")[2]
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("template") / "trimtab.db"
+    with migrated(f"sqlite:///{file}"):
+        pass
+    return file
 
 
 @pytest.fixture
-def sqlite_database(tmp_path, sqlite_template) -> Iterator[Database]:
-    path = tmp_path / "trimtab.db"
-    shutil.copyfile(sqlite_template, path)
-    database = open_database(f"sqlite:///{path}")
+def sqlite_url(sqlite_template, tmp_path) -> str:
+    shutil.copy(sqlite_template, tmp_path / "trimtab.db")
+    return f"sqlite:///{tmp_path}/trimtab.db"
+
+
+@pytest.fixture
+def sqlite_database(sqlite_url) -> Iterator[Database]:
+    database = open_database(sqlite_url)
     yield database
     database.close()
 
@@ -45,11 +56,16 @@ def loopback_host() -> Iterator[tuple[Switchboard, str]]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request, tmp_path) -> Iterator[Database]:
+def database_url(request) -> str:
     """Each test that takes this runs on both databases."""
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/trimtab.db"
-    else:
-        url = request.getfixturevalue("postgresql").new_database()
-    with migrated(url) as database:
-        yield database
+        return request.getfixturevalue("sqlite_url")
+    template = request.getfixturevalue("postgresql_template")
+    return request.getfixturevalue("postgresql").new_database(template)
+
+
+@pytest.fixture
+def database(database_url) -> Iterator[Database]:
+    database = open_database(database_url)
+    yield database
+    database.close()

@@ -33,13 +33,13 @@ class Cluster:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def new_database(self) -> str:
+    def new_database(self, template: str = "template1") -> str:
         name = f"t{uuid4().hex[:12]}"
-        with psycopg.connect(self._dsn("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return f"postgresql://trimtab@127.0.0.1:{self.port}/{name}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self.url(name)
 
-    def _dsn(self, name: str) -> str:
+    def url(self, name: str) -> str:
         return f"postgresql://trimtab@127.0.0.1:{self.port}/{name}"
 
 
@@ -61,7 +61,10 @@ def cluster() -> Iterator[Cluster]:
             check=True, capture_output=True,
         )  # fmt: skip
         port = _free_port()
-        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c shared_buffers=32MB"
+        options = (
+            f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c shared_buffers=32MB"
+            " -c fsync=off"
+        )
         subprocess.run(
             [*user, programs / "pg_ctl", "-D", data, "-w", "-o", options, "-l", folder / "log",
              "start"],

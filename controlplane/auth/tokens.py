@@ -1,0 +1,157 @@
+"""Bearer tokens: made once, shown once, stored hashed, scoped by role."""
+
+import threading
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from controlplane.auth.models import AccessToken
+from controlplane.auth.roles import Principal, Role
+from controlplane.auth.secret import MIN_SECRET_LENGTH, digest, new_secret, same
+from controlplane.clock import Clock
+from controlplane.db.database import Database
+from controlplane.errors import ConflictError, InvalidInputError, NotFoundError
+
+REMEMBER_SECONDS = 5.0
+MAX_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInfo:
+    """What may be shown of a token. Times are unix seconds."""
+
+    name: str
+    role: Role
+    engine_id: str | None
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+
+
+class TokenStore:
+    """Tokens in the database; an answer is remembered for 5 s, so a revocation elsewhere too."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._remembered: dict[str, tuple[float, Principal]] = {}
+        self._lock = threading.Lock()
+
+    def create(
+        self,
+        name: str,
+        role: Role,
+        *,
+        engine_id: str | None = None,
+        lifetime_seconds: float | None = None,
+        secret: str | None = None,
+    ) -> str:
+        """Store a new token and give its secret, which is never shown again.
+
+        Raises:
+            ConflictError: the name is taken.
+            InvalidInputError: an engine token without an engine, or the reverse.
+        """
+        _check(name, role, engine_id, secret)
+        value = secret or new_secret()
+        now = self._clock.now()
+        with self._database.write() as session:
+            if session.scalar(select(AccessToken.name).where(AccessToken.name == name)):
+                raise ConflictError(f"a token named {name!r} exists", field="name", value=name)
+            session.add(
+                AccessToken(
+                    token_hash=digest(value), name=name, role=role, engine_id=engine_id,
+                    created_at=now, revoked_at=None,
+                    expires_at=None if lifetime_seconds is None else now + lifetime_seconds,
+                )
+            )  # fmt: skip
+        return value
+
+    def ensure(self, name: str, role: Role, secret: str, *, engine_id: str | None = None) -> None:
+        """Make the token `name` be this secret, as settings say; replaces an older one."""
+        _check(name, role, engine_id, secret)
+        with self._database.write() as session:
+            found = session.scalar(select(AccessToken).where(AccessToken.name == name))
+            if found is not None:
+                if found.token_hash == digest(secret) and found.revoked_at is None:
+                    return
+                session.delete(found)
+                session.flush()
+            session.add(
+                AccessToken(
+                    token_hash=digest(secret), name=name, role=role, engine_id=engine_id,
+                    created_at=self._clock.now(), expires_at=None, revoked_at=None,
+                )
+            )  # fmt: skip
+
+    def authenticate(self, secret: str) -> Principal | None:
+        """Who holds this secret; None when nobody does, or no longer."""
+        key = digest(secret)
+        now = self._clock.now()
+        with self._lock:
+            known = self._remembered.get(key)
+        if known is not None and abs(now - known[0]) < REMEMBER_SECONDS:
+            return known[1]
+        with self._database.read() as session:
+            row = session.get(AccessToken, key)
+        if row is None or not same(row.token_hash, key) or row.revoked_at is not None:
+            return None
+        if row.expires_at is not None and row.expires_at <= now:
+            return None
+        principal = Principal(name=row.name, role=Role(row.role), engine_id=row.engine_id)
+        if row.expires_at is None:
+            self._remember(key, now, principal)
+        return principal
+
+    def revoke(self, name: str) -> None:
+        """Make a token useless from now on.
+
+        Raises:
+            NotFoundError: no token has that name.
+        """
+        with self._database.write() as session:
+            row = session.scalar(select(AccessToken).where(AccessToken.name == name))
+            if row is None:
+                raise NotFoundError(f"no token is named {name!r}", field="name", value=name)
+            row.revoked_at = row.revoked_at or self._clock.now()
+        with self._lock:
+            self._remembered.clear()
+
+    def all(self) -> list[TokenInfo]:
+        """Every token by name, without its secret."""
+        with self._database.read() as session:
+            rows = session.scalars(select(AccessToken).order_by(AccessToken.name)).all()
+        return [
+            TokenInfo(
+                name=row.name, role=Role(row.role), engine_id=row.engine_id,
+                created_at=row.created_at, expires_at=row.expires_at, revoked_at=row.revoked_at,
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    def _remember(self, key: str, now: float, principal: Principal) -> None:
+        with self._lock:
+            if len(self._remembered) >= MAX_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[key] = (now, principal)
+
+
+def _check(name: str, role: Role, engine_id: str | None, secret: str | None) -> None:
+    if not 1 <= len(name) <= 128:
+        raise InvalidInputError(
+            f"token name has {len(name)} characters, allowed are 1 to 128", field="name"
+        )
+    if role is Role.ENGINE and not engine_id:
+        raise InvalidInputError(
+            "a token of role engine is bound to one engine: give its id", field="engine_id"
+        )
+    if role is not Role.ENGINE and engine_id:
+        raise InvalidInputError(
+            f"a token of role {role} is not bound to an engine", field="engine_id", value=engine_id
+        )
+    if secret is not None and len(secret) < MIN_SECRET_LENGTH:
+        raise InvalidInputError(
+            f"the secret of token {name!r} has {len(secret)} characters, "
+            f"at least {MIN_SECRET_LENGTH} are needed",
+            field="secret",
+        )

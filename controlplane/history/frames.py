@@ -1,0 +1,118 @@
+"""Reading stored frames of one engine over a span of time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from contract.frame import FrameHeader
+from contract.frame_codec import Frame, FrameError, decode, decode_header
+from controlplane.history.cache import FrameCache, FrameKey
+from controlplane.history.models import EngineBoot, FrameGap, LoadRing
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Frames of a boot that are missing: sequences `first` to `last`, inclusive."""
+
+    engine_id: str
+    boot_id: str
+    first_sequence: int
+    last_sequence: int
+    started: float
+    ended: float
+
+    @property
+    def frames(self) -> int:
+        """How many are missing."""
+        return self.last_sequence - self.first_sequence + 1
+
+
+@dataclass(frozen=True, slots=True)
+class NewestFrame:
+    """The newest frame of an engine, and when it was received (unix seconds)."""
+
+    header: FrameHeader
+    received: float
+
+    @property
+    def ended(self) -> float:
+        """End of its interval."""
+        return self.header.started_unix_seconds + self.header.interval_seconds
+
+
+def frames_of_ring(
+    session: Session, cache: FrameCache, engine_id: str, start: float, end: float
+) -> Iterator[Frame]:
+    """Frames of [start, end) by start time, oldest first; a damaged one is left out.
+
+    The database says which frames there are; the cache only saves reading and decoding them.
+    """
+    listed = session.execute(
+        select(LoadRing.boot_id, LoadRing.sequence, LoadRing.slot)
+        .where(LoadRing.engine_id == engine_id, LoadRing.started >= start, LoadRing.started < end)
+        .order_by(LoadRing.started)
+    ).all()
+    for boot_id, sequence, slot in listed:
+        frame = cache.get(FrameKey(engine_id, boot_id, sequence))
+        if frame is None:
+            frame = _load(session, engine_id, slot)
+            if frame is None:
+                continue
+            cache.put(frame)
+        yield frame
+
+
+def _load(session: Session, engine_id: str, slot: int) -> Frame | None:
+    payload = session.scalar(
+        select(LoadRing.payload).where(LoadRing.engine_id == engine_id, LoadRing.slot == slot)
+    )
+    try:
+        return None if payload is None else decode(payload)
+    except FrameError:
+        return None
+
+
+def newest_of_ring(session: Session, cache: FrameCache, engine_id: str) -> NewestFrame | None:
+    """The frame with the latest start, or None when the engine never sent one."""
+    row = session.execute(
+        select(LoadRing.boot_id, LoadRing.sequence, LoadRing.slot)
+        .where(LoadRing.engine_id == engine_id)
+        .order_by(LoadRing.started.desc())
+        .limit(1)
+    ).first()
+    if row is None:
+        return None
+    boot_id, sequence, slot = row
+    received = session.scalar(
+        select(EngineBoot.last_received).where(
+            EngineBoot.engine_id == engine_id, EngineBoot.boot_id == boot_id
+        )
+    )
+    held = cache.get(FrameKey(engine_id, boot_id, sequence))
+    if held is not None:
+        return NewestFrame(held.header, received or 0.0)
+    payload = session.scalar(
+        select(LoadRing.payload).where(LoadRing.engine_id == engine_id, LoadRing.slot == slot)
+    )
+    try:
+        return None if payload is None else NewestFrame(decode_header(payload), received or 0.0)
+    except FrameError:
+        return None
+
+
+def gaps_of(session: Session, engine_id: str, start: float, end: float) -> list[Gap]:
+    """Gaps that touch [start, end), oldest first."""
+    rows = session.scalars(
+        select(FrameGap)
+        .where(FrameGap.engine_id == engine_id, FrameGap.started < end, FrameGap.ended >= start)
+        .order_by(FrameGap.started, FrameGap.first_sequence)
+    )
+    return [
+        Gap(
+            engine_id=row.engine_id, boot_id=row.boot_id, first_sequence=row.first_sequence,
+            last_sequence=row.last_sequence, started=row.started, ended=row.ended,
+        )
+        for row in rows
+    ]  # fmt: skip

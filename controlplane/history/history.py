@@ -1,0 +1,81 @@
+"""The history of every engine: what ingest writes to, and what everything else reads from."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from contract.frame_codec import Frame
+from controlplane.clock import Clock
+from controlplane.db.database import Database
+from controlplane.history import frames as stored
+from controlplane.history import ring
+from controlplane.history.cache import FrameCache
+from controlplane.history.frames import Gap, NewestFrame
+from controlplane.history.models import EngineBoot
+from controlplane.history.ring import Appended, Outcome, ReceivedFrame
+from controlplane.history.summing import sum_frames
+from controlplane.history.window import EngineWindow
+from controlplane.settings import HistorySettings
+
+
+class History:
+    """Frames, windows, gaps. Safe to use from any thread; times are unix seconds."""
+
+    def __init__(self, database: Database, settings: HistorySettings, clock: Clock) -> None:
+        self.database = database
+        self.settings = settings
+        self.clock = clock
+        self.cache = FrameCache(settings.cache_bytes)
+
+    def append(self, frames: Sequence[ReceivedFrame]) -> Appended:
+        """Store a batch durably: when this returns, stored frames survive a power loss.
+
+        Raises:
+            StorageError: nothing of the batch was stored.
+        """
+        now = self.clock.now()
+        with self.database.write() as session:
+            appended = ring.append(session, frames, ring_frames=self.settings.ring_frames, now=now)
+        for received, outcome in zip(frames, appended.outcomes, strict=True):
+            if outcome is Outcome.STORED:
+                self.cache.put(received.frame)
+        return appended
+
+    def engine_ids(self) -> list[str]:
+        """Engines that ever sent a frame, by id."""
+        with self.database.read() as session:
+            return list(
+                session.scalars(
+                    select(EngineBoot.engine_id).distinct().order_by(EngineBoot.engine_id)
+                )
+            )
+
+    def newest(self, engine_id: str) -> NewestFrame | None:
+        """The engine's latest frame; None when it never sent one."""
+        with self.database.read() as session:
+            return stored.newest_of_ring(session, self.cache, engine_id)
+
+    def frames(self, engine_id: str, start: float, end: float) -> list[Frame]:
+        """Every stored 1 s frame of [start, end), oldest first."""
+        with self.database.read() as session:
+            return list(stored.frames_of_ring(session, self.cache, engine_id, start, end))
+
+    def gaps(self, engine_id: str, start: float, end: float) -> list[Gap]:
+        """Frames known to be missing, that touch [start, end)."""
+        with self.database.read() as session:
+            return stored.gaps_of(session, engine_id, start, end)
+
+    def window(self, engine_id: str, start: float, end: float) -> EngineWindow | None:
+        """The sum of the frames of [start, end); None when there is none."""
+        missing = sum(
+            gap.frames for gap in self.gaps(engine_id, start, end) if start <= gap.started < end
+        )
+        return sum_frames(
+            engine_id, start, end, self.frames(engine_id, start, end), missing=missing
+        )
+
+    def windows(self, engine_id: str, end: float, seconds: float, count: int) -> list[EngineWindow]:
+        """The last `count` windows of `seconds` before `end`, oldest first; empty ones left out."""
+        bounds = [(end - (i + 1) * seconds, end - i * seconds) for i in reversed(range(count))]
+        found = (self.window(engine_id, start, stop) for start, stop in bounds)
+        return [window for window in found if window is not None]

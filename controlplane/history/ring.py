@@ -1,0 +1,274 @@
+"""The ring of 1 s frames: taking in a batch of frames in one transaction.
+
+The slot of an engine's n-th frame is n mod ring size. A slot is overwritten only when the frame in
+it has been sealed into a minute chunk; otherwise the new frame is refused, and its engine keeps it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, cast
+
+from sqlalchemy import CursorResult, delete, func, select
+from sqlalchemy.orm import Session
+
+from contract.frame import FrameHeader
+from contract.frame_codec import Frame
+from controlplane.db.upsert import upsert
+from controlplane.errors import StorageError
+from controlplane.history.models import ConfigChange, EngineBoot, FrameGap, LoadRing
+from controlplane.history.sequence import Arrival, BootSequence, Hole
+
+_RING_COLUMNS = (
+    "engine_id", "slot", "ordinal", "boot_id", "sequence", "started", "interval_seconds",
+    "sealed", "payload",
+)  # fmt: skip
+_BOOT_COLUMNS = tuple(column.name for column in EngineBoot.__table__.columns)
+_UPSERT_RING = upsert(
+    "load_ring", _RING_COLUMNS, ("engine_id", "slot"), only_where="load_ring.sealed"
+)
+_UPSERT_BOOT = upsert("engine_boot", _BOOT_COLUMNS, ("engine_id", "boot_id"))
+
+BootKey = tuple[str, str]
+
+
+class Outcome(StrEnum):
+    """What became of a frame."""
+
+    STORED = "stored"
+    DUPLICATE = "duplicate"
+    RING_FULL = "ring_full"
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedFrame:
+    """A frame with the bytes that it came in."""
+
+    frame: Frame
+    data: bytes
+
+    @property
+    def boot_key(self) -> BootKey:
+        """Engine and boot."""
+        return self.frame.header.engine_id, self.frame.header.boot_id
+
+
+@dataclass(slots=True)
+class _Boot:
+    sequence: BootSequence
+    row: dict[str, Any]
+    holes_before: tuple[Hole, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The result of a batch: outcome of each frame, and how many frames each engine newly lacks."""
+
+    outcomes: list[Outcome]
+    newly_missing: dict[str, int]
+
+
+def append(
+    session: Session, frames: Sequence[ReceivedFrame], *, ring_frames: int, now: float
+) -> Appended:
+    """Store a batch, in order. The caller commits.
+
+    Stores ring rows, how far each boot came, gaps, and changes of config. Every statement handles
+    the whole batch, so cost per engine is a few rows.
+
+    Raises:
+        StorageError: a slot held an unsealed frame after all (the ring's size was changed).
+    """
+    engines = sorted({received.frame.header.engine_id for received in frames})
+    _one_writer_per_engine(session, engines)
+    batch = _Batch(
+        boots=_load_boots(session, {received.boot_key for received in frames}),
+        newest=_newest_ordinals(session, engines),
+        unsealed=_oldest_unsealed(session, engines),
+        ring_frames=ring_frames,
+        now=now,
+    )
+    outcomes = [batch.take(received) for received in frames]
+    if batch.rows:
+        stored = session.execute(_UPSERT_RING, batch.rows)
+        if cast("CursorResult[Any]", stored).rowcount != len(batch.rows):
+            raise StorageError("a slot of the ring is not sealed yet; its frame is not overwritten")
+        session.add_all(batch.changes)
+        _save_boots(session, batch.boots)
+    return Appended(outcomes, batch.newly_missing())
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The state of a batch while its frames are taken in one by one; no I/O."""
+
+    boots: dict[BootKey, _Boot]
+    newest: dict[str, int]
+    unsealed: dict[str, int]
+    ring_frames: int
+    now: float
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    changes: list[ConfigChange] = field(default_factory=list)
+
+    def take(self, received: ReceivedFrame) -> Outcome:
+        header = received.frame.header
+        engine_id = header.engine_id
+        boot = self.boots.setdefault(received.boot_key, _Boot(BootSequence(), {}, ()))
+        state, arrival = boot.sequence.admit(
+            header.sequence, header.started_unix_seconds, _ended(header)
+        )
+        if arrival is Arrival.DUPLICATE:
+            return Outcome.DUPLICATE
+        ordinal = self.newest.get(engine_id, -1) + 1
+        if ordinal >= self.unsealed.setdefault(engine_id, ordinal) + self.ring_frames:
+            return Outcome.RING_FULL
+        boot.sequence = state
+        self.newest[engine_id] = ordinal
+        self.rows.append(_ring_row(received, ordinal, ordinal % self.ring_frames))
+        self.changes.extend(_note(boot.row, header, ordinal, arrival, self.now))
+        return Outcome.STORED
+
+    def newly_missing(self) -> dict[str, int]:
+        missing: dict[str, int] = {}
+        for (engine_id, _), boot in self.boots.items():
+            before = sum(hole.last - hole.first + 1 for hole in boot.holes_before)
+            missing[engine_id] = missing.get(engine_id, 0) + boot.sequence.missing - before
+        return missing
+
+
+def _ended(header: FrameHeader) -> float:
+    return header.started_unix_seconds + header.interval_seconds
+
+
+def _one_writer_per_engine(session: Session, engines: Sequence[str]) -> None:
+    """On PostgreSQL several replicas may take in the same engine's frames."""
+    if session.get_bind().dialect.name == "postgresql":
+        for engine_id in engines:
+            session.execute(select(func.pg_advisory_xact_lock(func.hashtext(engine_id))))
+
+
+def _load_boots(session: Session, keys: set[BootKey]) -> dict[BootKey, _Boot]:
+    engines = {key[0] for key in keys}
+    boot_ids = {key[1] for key in keys}
+    found = session.execute(
+        select(EngineBoot.__table__).where(
+            EngineBoot.engine_id.in_(engines), EngineBoot.boot_id.in_(boot_ids)
+        )
+    ).mappings()
+    gaps = session.scalars(
+        select(FrameGap)
+        .where(FrameGap.engine_id.in_(engines), FrameGap.boot_id.in_(boot_ids))
+        .order_by(FrameGap.first_sequence)
+    )
+    holes: dict[BootKey, list[Hole]] = {}
+    for gap in gaps:
+        holes.setdefault((gap.engine_id, gap.boot_id), []).append(
+            Hole(gap.first_sequence, gap.last_sequence, gap.started, gap.ended)
+        )
+    boots: dict[BootKey, _Boot] = {}
+    for row in found:
+        key = (row["engine_id"], row["boot_id"])
+        missing = tuple(holes.get(key, ()))
+        sequence = BootSequence(row["high_sequence"], row["last_ended"], missing)
+        boots[key] = _Boot(sequence, dict(row), missing)
+    return boots
+
+
+def _newest_ordinals(session: Session, engines: Sequence[str]) -> dict[str, int]:
+    rows = session.execute(
+        select(EngineBoot.engine_id, func.max(EngineBoot.last_ordinal))
+        .where(EngineBoot.engine_id.in_(engines))
+        .group_by(EngineBoot.engine_id)
+    )
+    return {engine_id: ordinal for engine_id, ordinal in rows}  # noqa: C416 - rows are no pairs
+
+
+def _oldest_unsealed(session: Session, engines: Sequence[str]) -> dict[str, int]:
+    rows = session.execute(
+        select(LoadRing.engine_id, func.min(LoadRing.ordinal))
+        .where(LoadRing.sealed.is_(False), LoadRing.engine_id.in_(engines))
+        .group_by(LoadRing.engine_id)
+    )
+    return {engine_id: ordinal for engine_id, ordinal in rows}  # noqa: C416 - rows are no pairs
+
+
+def _ring_row(received: ReceivedFrame, ordinal: int, slot: int) -> dict[str, Any]:
+    header = received.frame.header
+    return {
+        "engine_id": header.engine_id,
+        "slot": slot,
+        "ordinal": ordinal,
+        "boot_id": header.boot_id,
+        "sequence": header.sequence,
+        "started": header.started_unix_seconds,
+        "interval_seconds": header.interval_seconds,
+        "sealed": False,
+        "payload": received.data,
+    }
+
+
+def _note(
+    row: dict[str, Any], header: FrameHeader, ordinal: int, arrival: Arrival, now: float
+) -> list[ConfigChange]:
+    """Bring a boot's row up to a frame; gives the change of config when there is one."""
+    row["frames"] = row.get("frames", 0) + 1
+    row["last_ordinal"] = ordinal
+    row["last_received"] = now
+    row["dropped_before"] = max(row.get("dropped_before", 0), header.dropped_before)
+    row["first_started"] = min(
+        row.get("first_started", header.started_unix_seconds), header.started_unix_seconds
+    )
+    if arrival is Arrival.LATE:
+        return []
+    row.update(
+        engine_id=header.engine_id, boot_id=header.boot_id, high_sequence=header.sequence,
+        last_started=header.started_unix_seconds, last_ended=_ended(header),
+    )  # fmt: skip
+    change = config_change(header)
+    key = _state_key(change)
+    if row.get("state_key") == key:
+        return []
+    row.update(state_key=key, header=header.model_dump(mode="json"))
+    return [change]
+
+
+def config_change(header: FrameHeader) -> ConfigChange:
+    """What a frame says of the engine's config."""
+    return ConfigChange(
+        engine_id=header.engine_id, boot_id=header.boot_id, sequence=header.sequence,
+        at=header.started_unix_seconds, generation=header.config_generation,
+        config_hash=header.config.content_hash(), config=header.config.model_dump(mode="json"),
+        configured_bias=header.configured_bias, live_bias=header.live_bias,
+        lkg_bias=header.lkg_bias, placement=header.placement, frozen=header.frozen,
+    )  # fmt: skip
+
+
+def _state_key(change: ConfigChange) -> str:
+    parts = (
+        change.generation, change.config_hash[:16], (change.live_bias or "-")[:16],
+        (change.lkg_bias or "-")[:16], change.placement[:16], int(change.frozen),
+    )  # fmt: skip
+    return "/".join(str(part) for part in parts)[:128]
+
+
+def _save_boots(session: Session, boots: Mapping[BootKey, _Boot]) -> None:
+    rows = [
+        {**boot.row, "header": json.dumps(boot.row["header"])}
+        for boot in boots.values()
+        if boot.row
+    ]
+    session.execute(_UPSERT_BOOT, rows)
+    for (engine_id, boot_id), boot in boots.items():
+        if boot.sequence.holes == boot.holes_before:
+            continue
+        session.execute(
+            delete(FrameGap).where(FrameGap.engine_id == engine_id, FrameGap.boot_id == boot_id)
+        )
+        session.add_all(
+            FrameGap(
+                engine_id=engine_id, boot_id=boot_id, first_sequence=hole.first,
+                last_sequence=hole.last, started=hole.started, ended=hole.ended,
+            )
+            for hole in boot.sequence.holes
+        )  # fmt: skip

@@ -1,0 +1,156 @@
+"""`POST /v1/logs`: frames in. Durable before it is acknowledged, decoded off the event loop."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from contract.headers import CONTENT_TYPE_PROTOBUF, LOGS_PATH, RETRY_AFTER
+from controlplane.auth.access import Access, require
+from controlplane.auth.roles import Principal, Role
+from controlplane.errors import (
+    OverloadedError,
+    PermissionDeniedError,
+    StorageError,
+    TrimtabError,
+)
+from controlplane.history.ring import Outcome
+from controlplane.ingest import otlp
+from controlplane.ingest.body import UndecodableBodyError, inflate, too_large
+from controlplane.ingest.sorting import Sorted, sort_frames
+from controlplane.ingest.writer import FrameWriter
+from controlplane.metrics import Instruments
+from controlplane.settings import IngestSettings
+
+MAX_MESSAGES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """What the route needs; lives in `app.state.receiver`."""
+
+    settings: IngestSettings
+    writer: FrameWriter
+    instruments: Instruments
+    executor: ThreadPoolExecutor
+
+    def count(self, engine_id: str, outcome: str, frames: int = 1) -> None:
+        """Count frames by outcome."""
+        counter = self.instruments.counter("trimtab_ingest_frames_total")
+        counter.labels(engine_id, outcome).inc(frames)
+
+
+def _receiver(request: Request) -> Receiver:
+    receiver: Receiver = request.app.state.receiver
+    return receiver
+
+
+router = APIRouter(tags=["ingest"])
+
+
+@router.post(
+    LOGS_PATH,
+    summary="OTLP/HTTP logs: `moe.frame` events of one engine",
+    responses={
+        200: {"description": "Durable; a partial success names what was refused"},
+        413: {"description": "Over a body bound, before or after decompression"},
+        429: {"description": "Too many frames wait; Retry-After says when"},
+        503: {"description": "The database cannot take a write; Retry-After says when"},
+    },
+)
+async def receive_logs(
+    request: Request,
+    principal: Annotated[Principal, Depends(require(Role.ENGINE))],
+    receiver: Annotated[Receiver, Depends(_receiver)],
+) -> Response:
+    """Store the frames of a request; answers in the request's own encoding."""
+    content_type = CONTENT_TYPE_PROTOBUF
+    engine_id = principal.engine_id or ""
+    try:
+        content_type = otlp.media_type(request.headers.get("content-type", ""))
+        body = await _read(request, receiver.settings.max_body_bytes)
+        encoding = request.headers.get("content-encoding", "")
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(
+            receiver.executor, _sort, body, encoding, content_type, engine_id,
+            receiver.settings.max_inflated_bytes,
+        )  # fmt: skip
+        for refusal in found.refused:
+            receiver.count(engine_id, refusal.kind)
+        if found.refused and not found.accepted:
+            await _refuse(request, principal, found)
+        message = await _store(receiver, engine_id, found)
+    except TrimtabError as error:
+        return _failed(content_type, error)
+    answer = otlp.success(content_type, rejected=len(found.refused), message=message)
+    return Response(answer, media_type=content_type)
+
+
+async def _read(request: Request, bound: int) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > bound:
+        raise too_large(int(declared), bound, "body")
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > bound:
+            raise too_large(len(body), bound, "body")
+    return bytes(body)
+
+
+def _sort(body: bytes, encoding: str, content_type: str, engine_id: str, bound: int) -> Sorted:
+    bodies = otlp.parse(inflate(body, encoding, bound), content_type)
+    found = sort_frames(bodies.frames, engine_id)
+    if bodies.others:
+        found.warnings.append(f"{bodies.others} log records are no frames and were not stored")
+    return found
+
+
+async def _refuse(request: Request, principal: Principal, found: Sorted) -> None:
+    """Nothing of the request can be taken: say so with a status, not with a 200."""
+    said = _join([refusal.message for refusal in found.refused])
+    if found.only_foreign:
+        access: Access = request.app.state.access
+        raise await access.deny(request, principal, "engine", said)
+    if any(refusal.kind == "foreign" for refusal in found.refused):
+        raise PermissionDeniedError(said)
+    raise UndecodableBodyError(said, field="frame")
+
+
+async def _store(receiver: Receiver, engine_id: str, found: Sorted) -> str:
+    """Wait until the frames are durable; gives the message of the answer."""
+    outcomes: list[Outcome] = []
+    if found.accepted:
+        try:
+            future = receiver.writer.submit(found.accepted)
+            outcomes = await asyncio.wrap_future(future)
+        except (OverloadedError, StorageError) as error:
+            receiver.count(engine_id, error.kind, len(found.accepted))
+            raise
+    for outcome in outcomes:
+        receiver.count(engine_id, outcome)
+    full = outcomes.count(Outcome.RING_FULL)
+    if full:
+        # What of this request was stored is known as a duplicate when it is sent again.
+        raise StorageError(
+            f"{full} frames have no free slot in the ring until the frames in it are sealed: "
+            "send again later",
+            field="ring", value=full,
+        )  # fmt: skip
+    return _join([refusal.message for refusal in found.refused] + found.warnings)
+
+
+def _join(messages: list[str]) -> str:
+    shown = "; ".join(messages[:MAX_MESSAGES])
+    more = len(messages) - MAX_MESSAGES
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def _failed(content_type: str, error: TrimtabError) -> Response:
+    headers = {}
+    if isinstance(error, OverloadedError | StorageError):
+        headers[RETRY_AFTER] = str(max(1, round(error.retry_after_seconds)))
+    body = otlp.failure(content_type, error.status, error.detail)
+    return Response(body, error.status, headers=headers, media_type=content_type)

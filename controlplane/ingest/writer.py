@@ -1,0 +1,147 @@
+"""The one writer of frames: a bounded queue, and a thread that commits what waits as one group.
+
+A request's future completes after the commit, so an acknowledged frame is durable. While a commit
+runs the next group gathers: the slower the disk, the larger the groups.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from controlplane.clock import Clock
+from controlplane.errors import OverloadedError, StorageError, TrimtabError
+from controlplane.history.history import History
+from controlplane.history.ring import Appended, Outcome, ReceivedFrame
+from controlplane.metrics import Instruments
+from controlplane.settings import IngestSettings
+
+FAILURE_SECONDS = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    frames: Sequence[ReceivedFrame]
+    done: Future[list[Outcome]] = field(default_factory=Future)
+
+
+class FrameWriter:
+    """Takes frames from any thread; start it, submit, stop it."""
+
+    def __init__(
+        self, history: History, settings: IngestSettings, clock: Clock, instruments: Instruments
+    ) -> None:
+        self._history = history
+        self._settings = settings
+        self._clock = clock
+        self._instruments = instruments
+        self._queue: deque[_Waiting] = deque()
+        self._waiting_frames = 0
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._failure: tuple[float, str] | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="frame-writer", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Commit what waits, then end the thread."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def submit(self, frames: Sequence[ReceivedFrame]) -> Future[list[Outcome]]:
+        """Queue the frames of one request; the future completes when they are durable.
+
+        Raises:
+            OverloadedError: the queue is full, or the writer has stopped; nothing was queued.
+        """
+        waiting = _Waiting(frames)
+        bound = self._settings.queue_frames
+        with self._wake:
+            if self._stopping or self._thread is None:
+                raise OverloadedError("the frame writer is stopped: send again later")
+            if self._queue and self._waiting_frames + len(frames) > bound:
+                raise OverloadedError(
+                    f"{self._waiting_frames} frames wait to be stored, the bound is {bound}: "
+                    "send again later",
+                    field="queue", value=self._waiting_frames, bound=bound,
+                )  # fmt: skip
+            self._queue.append(waiting)
+            self._count_waiting(len(frames))
+            self._wake.notify()
+        return waiting.done
+
+    def recent_failure(self) -> str:
+        """Why the last commit failed, if it did within the last 10 s; empty otherwise."""
+        failure = self._failure
+        if failure is None or self._clock.monotonic() - failure[0] > FAILURE_SECONDS:
+            return ""
+        return failure[1]
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._queue and not self._stopping:
+                    self._wake.wait()
+                if not self._queue:
+                    return
+                group = self._take_group()
+            self._store(group)
+
+    def _take_group(self) -> list[_Waiting]:
+        group: list[_Waiting] = []
+        size = 0
+        while self._queue and (
+            not group or size + len(self._queue[0].frames) <= self._settings.batch_frames
+        ):
+            waiting = self._queue.popleft()
+            size += len(waiting.frames)
+            group.append(waiting)
+        self._count_waiting(-size)
+        return group
+
+    def _count_waiting(self, change: int) -> None:
+        self._waiting_frames += change
+        self._instruments.gauge("trimtab_ingest_queue_frames").set(self._waiting_frames)
+
+    def _store(self, group: list[_Waiting]) -> None:
+        frames = [received for waiting in group for received in waiting.frames]
+        began = self._clock.monotonic()
+        try:
+            appended = self._history.append(frames)
+        except TrimtabError as error:
+            self._fail(group, error)
+            return
+        except Exception as error:
+            logger.exception("storing a group of frames failed")
+            self._fail(group, StorageError(f"storing the frames failed: {type(error).__name__}"))
+            return
+        self._failure = None
+        seconds = self._clock.monotonic() - began
+        self._instruments.histogram("trimtab_ingest_seconds").observe(seconds)
+        self._count_gaps(appended)
+        outcomes = iter(appended.outcomes)
+        for waiting in group:
+            waiting.done.set_result([next(outcomes) for _ in waiting.frames])
+
+    def _fail(self, group: list[_Waiting], error: TrimtabError) -> None:
+        self._failure = (self._clock.monotonic(), error.detail)
+        for waiting in group:
+            waiting.done.set_exception(error)
+
+    def _count_gaps(self, appended: Appended) -> None:
+        for engine_id, missing in appended.newly_missing.items():
+            if missing > 0:
+                self._instruments.counter("trimtab_frame_gaps_total").labels(engine_id).inc(missing)

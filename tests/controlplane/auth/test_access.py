@@ -1,0 +1,175 @@
+"""Roles, tokens, login links and sessions, through the application."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from controlplane.app import create_app
+from controlplane.clock import ManualClock
+from controlplane.settings import load_settings
+
+ADMIN = "tt_admin-secret-16"
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def client(sqlite_url, clock):
+    settings = load_settings(
+        database_url=sqlite_url,
+        auth={"admin_token": ADMIN, "login_link_seconds": 60, "session_hours": 1},
+        engines=[{"id": "e0", "url": "http://127.0.0.1:1", "admin_token": "engine-secret"}],
+    )
+    with TestClient(create_app(settings, clock=clock), base_url="http://127.0.0.1") as client:
+        client.denied = []
+        client.app.state.access.on_denied.append(client.denied.append)
+        yield client
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _token(client, role: str, **more) -> str:
+    body = {"name": f"a {role}", "role": role, **more}
+    made = client.post("/api/v1/tokens", json=body, headers=_bearer(ADMIN))
+    assert made.status_code == 201, made.text
+    return made.json()["token"]
+
+
+def _log_in(client, role: str = "operator") -> str:
+    link = client.post(
+        "/api/v1/login-links", json={"name": "anna", "role": role}, headers=_bearer(ADMIN)
+    )
+    return link.json()["path"]
+
+
+def test_without_a_token_nothing_but_probes_answers(client):
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/readyz").status_code == 200
+    assert client.get("/metrics").status_code == 200
+    response = client.get("/api/v1/engines")
+    assert response.status_code == 401
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("role", "reads", "administers"),
+    [("viewer", 200, 403), ("operator", 200, 403), ("admin", 200, 200),
+     ("alertmanager", 403, 403)],
+)  # fmt: skip
+def test_roles_are_ordered_for_people_and_exact_for_machines(client, role, reads, administers):
+    headers = _bearer(_token(client, role))
+    assert client.get("/api/v1/engines", headers=headers).status_code == reads
+    assert client.get("/api/v1/tokens", headers=headers).status_code == administers
+
+
+def test_every_403_reaches_the_hook(client):
+    client.get("/api/v1/tokens", headers=_bearer(_token(client, "viewer")))
+    (denied,) = client.denied
+    assert (denied.actor, denied.need, denied.path) == ("a viewer", "admin", "/api/v1/tokens")
+
+
+def test_an_engine_token_is_bound_to_one_engine(client):
+    body = {"name": "t", "role": "engine"}
+    response = client.post("/api/v1/tokens", json=body, headers=_bearer(ADMIN))
+    assert response.status_code == 422
+    assert response.json()["field"] == "engine_id"
+    token = _token(client, "engine", engine_id="e0")
+    assert client.get("/api/v1/whoami", headers=_bearer(token)).json()["engine_id"] == "e0"
+
+
+def test_tokens_expire_and_are_revoked(client, clock):
+    short = _token(client, "viewer", lifetime_seconds=10)
+    long = _token(client, "operator")
+    assert client.get("/api/v1/whoami", headers=_bearer(short)).status_code == 200
+    clock.advance(11)
+    assert client.get("/api/v1/whoami", headers=_bearer(short)).status_code == 401
+    assert client.get("/api/v1/whoami", headers=_bearer(long)).status_code == 200
+    gone = client.delete("/api/v1/tokens/a operator", headers=_bearer(ADMIN))
+    assert gone.status_code == 204
+    assert client.get("/api/v1/whoami", headers=_bearer(long)).status_code == 401
+
+
+def test_secrets_are_stored_hashed_and_listed_never(client):
+    token = _token(client, "viewer")
+    listed = client.get("/api/v1/tokens", headers=_bearer(ADMIN)).text
+    assert token not in listed
+    database = client.app.state.plane.database
+    with database.engine.connect() as connection:
+        rows = connection.exec_driver_sql("SELECT * FROM access_token").all()
+    assert token not in str(rows)
+    assert ADMIN not in str(rows)
+
+
+def test_a_name_is_taken_once(client):
+    _token(client, "viewer")
+    body = {"name": "a viewer", "role": "viewer"}
+    assert client.post("/api/v1/tokens", json=body, headers=_bearer(ADMIN)).status_code == 409
+
+
+def test_a_login_link_works_once_and_sets_a_strict_cookie(client):
+    path = _log_in(client)
+    response = client.get(path)
+    cookie = response.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert client.get("/api/v1/whoami").json() == {
+        "name": "anna", "role": "operator", "engine_id": None,
+    }  # fmt: skip
+    client.cookies.clear()
+    assert client.get(path).status_code == 401
+
+
+def test_a_login_link_and_a_session_end(client, clock):
+    path = _log_in(client)
+    clock.advance(61)
+    assert client.get(path).status_code == 401
+    client.get(_log_in(client))
+    assert client.get("/api/v1/whoami").status_code == 200
+    clock.advance(3601)
+    assert client.get("/api/v1/whoami").status_code == 401
+    assert client.app.state.access.sessions.forget_expired() == 3
+
+
+def test_a_cookie_alone_changes_nothing(client):
+    client.get(_log_in(client, "admin"))
+    body = {"name": "x", "role": "viewer"}
+    assert client.post("/api/v1/tokens", json=body).status_code == 403
+    assert client.denied[-1].need == "csrf"
+    with client.app.state.plane.database.engine.connect() as connection:
+        csrf = connection.exec_driver_sql("SELECT csrf_token FROM web_session").scalar_one()
+    made = client.post("/api/v1/tokens", json=body, headers={"X-CSRF-Token": csrf})
+    assert made.status_code == 201
+    assert client.post("/logout", data={"csrf_token": "wrong"}).status_code == 403
+    assert client.post("/logout", data={"csrf_token": csrf}).status_code == 204
+    assert client.get("/api/v1/whoami").status_code == 401
+
+
+def test_machines_do_not_log_in(client):
+    response = client.post(
+        "/api/v1/login-links", json={"name": "m", "role": "engine"}, headers=_bearer(ADMIN)
+    )
+    assert response.status_code == 422
+
+
+def test_engines_are_registered_by_people_only(client):
+    registry = client.app.state.engines
+    assert [engine.admin_token for engine in registry.all()] == ["engine-secret"]
+    assert "engine-secret" not in repr(registry.all())
+    body = {"engine_id": "e1", "url": "http://127.0.0.1:2", "admin_token": "other-secret"}
+    assert client.post("/api/v1/engines", json=body, headers=_bearer(ADMIN)).status_code == 201
+    assert client.post("/api/v1/engines", json=body, headers=_bearer(ADMIN)).status_code == 409
+    assert registry.get("e1").admin_token == "other-secret"
+    assert client.delete("/api/v1/engines/e0", headers=_bearer(ADMIN)).status_code == 409
+    assert client.delete("/api/v1/engines/e1", headers=_bearer(ADMIN)).status_code == 204
+    assert client.delete("/api/v1/engines/e1", headers=_bearer(ADMIN)).status_code == 404
+
+
+def test_an_unknown_field_is_an_error_that_names_it(client):
+    body = {"name": "x", "role": "viewer", "rloe": 1}
+    response = client.post("/api/v1/tokens", json=body, headers=_bearer(ADMIN))
+    assert response.status_code == 422
+    assert response.json()["field"] == "rloe"

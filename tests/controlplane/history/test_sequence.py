@@ -1,0 +1,51 @@
+"""Sequences of a boot against an obvious model: the set of what has come."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.history.sequence import Arrival, BootSequence
+
+
+@given(st.lists(st.integers(0, 30), max_size=60))
+def test_new_and_duplicate_agree_with_a_set(order):
+    seen: set[int] = set()
+    state = BootSequence()
+    for sequence in order:
+        state, arrival = state.admit(sequence, float(sequence), sequence + 1.0)
+        assert (arrival is Arrival.DUPLICATE) == (sequence in seen)
+        seen.add(sequence)
+        missing = {s for hole in state.holes for s in range(hole.first, hole.last + 1)}
+        assert missing == set(range(max(seen))) - seen
+        assert state.missing == len(missing)
+        assert state.high == max(seen)
+
+
+@given(st.permutations(range(12)))
+def test_any_order_of_all_frames_leaves_no_hole(order):
+    state = BootSequence()
+    for sequence in order:
+        state, arrival = state.admit(sequence, float(sequence), sequence + 1.0)
+        assert arrival is not Arrival.DUPLICATE
+    assert state.holes == ()
+
+
+def test_a_hole_spans_the_time_between_its_neighbours():
+    state, _ = BootSequence().admit(0, 100.0, 101.0)
+    state, arrival = state.admit(4, 104.0, 105.0)
+    assert arrival is Arrival.AFTER_HOLE
+    (hole,) = state.holes
+    assert (hole.first, hole.last, hole.started, hole.ended) == (1, 3, 101.0, 104.0)
+
+
+def test_a_late_frame_splits_its_hole():
+    state, _ = BootSequence().admit(0, 0.0, 1.0)
+    state, _ = state.admit(4, 4.0, 5.0)
+    state, arrival = state.admit(2, 2.0, 3.0)
+    assert arrival is Arrival.LATE
+    assert [(hole.first, hole.last) for hole in state.holes] == [(1, 1), (3, 3)]
+
+
+def test_a_boot_that_starts_late_lacks_its_first_frames():
+    state, arrival = BootSequence().admit(2, 50.0, 51.0)
+    assert arrival is Arrival.AFTER_HOLE
+    assert state.missing == 2

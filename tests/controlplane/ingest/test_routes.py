@@ -1,0 +1,263 @@
+"""Frames over real HTTP."""
+
+import base64
+import gzip
+import json
+import threading
+from dataclasses import dataclass
+
+import httpx
+import pytest
+import zstandard
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
+
+from contract.frame_codec import encode
+from controlplane.app import Plane, create_app
+from controlplane.errors import StorageError
+from controlplane.settings import load_settings
+from tests.support.frames import START, export_body, export_request, gzipped, make_frame
+from tests.support.server import serving
+
+TOKEN = "tt_engine-zero-secret"
+PROTOBUF = "application/x-protobuf"
+
+
+@dataclass
+class Running:
+    url: str
+    plane: Plane
+    client: httpx.Client
+
+    def post(self, body: bytes, encoding: str = "", kind: str = PROTOBUF, token: str = TOKEN):
+        headers = {"Content-Type": kind, "Authorization": f"Bearer {token}"}
+        if encoding:
+            headers["Content-Encoding"] = encoding
+        return self.client.post(f"{self.url}/v1/logs", content=body, headers=headers)
+
+    def stored(self, engine_id: str = "e0") -> list[int]:
+        frames = self.plane.history.frames(engine_id, START - 1e6, START + 1e6)
+        return [frame.header.sequence for frame in frames]
+
+
+@pytest.fixture
+def running(sqlite_url):
+    settings = load_settings(
+        database_url=sqlite_url,
+        engines=[{"id": "e0", "url": "http://127.0.0.1:1", "telemetry_token": TOKEN}],
+        ingest={"max_body_bytes": 200_000, "max_inflated_bytes": 400_000, "queue_frames": 8},
+        history={"ring_frames": 60},
+        auth={"admin_token": "tt_admin-secret-16"},
+    )
+    app = create_app(settings)
+    with serving(app) as url, httpx.Client() as client:
+        yield Running(url, app.state.plane, client)
+
+
+def _partial(response: httpx.Response):
+    assert response.status_code == 200
+    return ExportLogsServiceResponse.FromString(response.content).partial_success
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("", bytes),
+        ("identity", bytes),
+        ("gzip", gzip.compress),
+        ("zstd", zstandard.ZstdCompressor().compress),
+    ],
+)
+def test_a_batch_is_durable_once_it_is_acknowledged(running, encoding, pack):
+    body = pack(export_body(*(make_frame(i) for i in range(3))))
+    response = running.post(body, encoding)
+    assert response.status_code == 200
+    assert response.headers["content-type"] == PROTOBUF
+    assert not ExportLogsServiceResponse.FromString(response.content).HasField("partial_success")
+    assert running.stored() == [0, 1, 2]
+    assert running.post(body, encoding).status_code == 200
+    assert running.stored() == [0, 1, 2]
+
+
+def test_json_is_read_and_answered_in_json(running):
+    record = {
+        "eventName": "moe.frame",
+        "body": {"bytesValue": base64.b64encode(encode(make_frame(0))).decode()},
+        "timeUnixNano": "1700000000000000000",
+    }
+    body = {"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}
+    response = running.post(json.dumps(body).encode(), kind="application/json; charset=utf-8")
+    assert response.status_code == 200
+    assert response.json() == {}
+    assert running.stored() == [0]
+
+
+def test_a_malformed_frame_is_refused_and_the_others_are_kept(running):
+    damaged = bytearray(encode(make_frame(1)))
+    damaged[-1] ^= 0xFF
+    request = export_request([encode(make_frame(0)), bytes(damaged), b"no frame"])
+    partial = _partial(running.post(request.SerializeToString()))
+    assert partial.rejected_log_records == 2
+    assert "frame 1: crc" in partial.error_message
+    assert "frame 2: truncated" in partial.error_message
+    assert running.stored() == [0]
+
+
+def test_only_malformed_frames_are_a_bad_request(running):
+    response = running.post(export_request([b"MOEFgarbage-and-more"]).SerializeToString())
+    assert response.status_code == 400
+    assert "frame 0" in Status.FromString(response.content).message
+
+
+def test_a_frame_of_another_engine_names_both_ids(running):
+    denials = []
+    running.plane.access.on_denied.append(denials.append)
+    response = running.post(export_body(make_frame(0, engine_id="e9")))
+    assert response.status_code == 403
+    said = Status.FromString(response.content).message
+    assert "'e9'" in said
+    assert "'e0'" in said
+    assert [denied.path for denied in denials] == ["/v1/logs"]
+
+    mixed = export_body(make_frame(0), make_frame(0, engine_id="e9"))
+    assert _partial(running.post(mixed)).rejected_log_records == 1
+    assert running.stored() == [0]
+    assert running.stored("e9") == []
+
+
+def test_a_newer_minor_contract_is_stored_with_a_warning_and_a_major_is_refused(running):
+    partial = _partial(running.post(export_body(make_frame(0, contract_version="1.9"))))
+    assert partial.rejected_log_records == 0
+    assert "1.9" in partial.error_message
+    response = running.post(export_body(make_frame(1, contract_version="2.0")))
+    assert response.status_code == 400
+    assert "2.0" in Status.FromString(response.content).message
+    assert running.stored() == [0]
+
+
+def test_records_that_are_no_frames_are_left_out_with_a_warning(running):
+    request = export_request([encode(make_frame(0))])
+    request.resource_logs[0].scope_logs[0].log_records.add().body.string_value = "hello"
+    partial = _partial(running.post(request.SerializeToString()))
+    assert partial.rejected_log_records == 0
+    assert "1 log records are no frames" in partial.error_message
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "status", "said"),
+    [
+        (b"\xff\xff\xff", "", 400, "no OTLP logs request"),
+        (b"plain", "gzip", 400, "not gzip"),
+        (gzip.compress(b"x" * 100)[:-10], "gzip", 400, "ends early"),
+        (b"plain", "zstd", 400, "not zstd"),
+        (b"x", "br", 415, "'br'"),
+        (b"x" * 200_001, "", 413, "200000"),
+        (gzip.compress(b"x" * 400_001), "gzip", 413, "400000"),
+        (zstandard.ZstdCompressor().compress(b"x" * 10_000_000), "zstd", 413, "400000"),
+    ],
+)
+def test_a_bad_body_is_a_clear_error(running, body, encoding, status, said):
+    response = running.post(body, encoding)
+    assert response.status_code == status
+    assert said in Status.FromString(response.content).message
+
+
+def test_a_chunked_body_over_the_bound_is_refused(running):
+    def pieces():
+        for _ in range(30):
+            yield b"x" * 10_000
+
+    response = running.post(pieces())
+    assert response.status_code == 413
+
+
+def test_an_unknown_content_type_is_refused(running):
+    assert running.post(b"", kind="text/plain").status_code == 415
+
+
+@pytest.mark.parametrize(("token", "status"), [("tt_wrong-wrong-wrong", 401),
+                                               ("tt_admin-secret-16", 403)])  # fmt: skip
+def test_only_an_engine_token_may_send(running, token, status):
+    response = running.post(export_body(make_frame(0)), token=token)
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_an_empty_request_is_fine(running):
+    assert running.post(ExportLogsServiceRequest().SerializeToString()).status_code == 200
+
+
+def test_a_full_ring_asks_to_send_again(running):
+    for first in range(0, 60, 6):
+        body = export_body(*(make_frame(i) for i in range(first, first + 6)))
+        assert running.post(body).status_code == 200
+    response = running.post(gzipped(make_frame(60)), "gzip")
+    assert response.status_code == 503
+    assert int(response.headers["retry-after"]) >= 1
+    assert "sealed" in Status.FromString(response.content).message
+
+
+def test_a_full_queue_asks_to_send_again_and_nothing_is_lost(running, monkeypatch):
+    history = running.plane.history
+    release, entered = threading.Event(), threading.Event()
+    append = type(history).append
+
+    def slow(self, frames):
+        entered.set()
+        release.wait(10)
+        return append(self, frames)
+
+    monkeypatch.setattr(type(history), "append", slow)
+    results = []
+
+    def send(first: int) -> None:
+        results.append(running.post(export_body(*(make_frame(first + i) for i in range(4)))))
+
+    threads = [threading.Thread(target=send, args=(0,))]
+    threads[0].start()
+    assert entered.wait(10)
+    for first in (4, 8):
+        threads.append(threading.Thread(target=send, args=(first,)))
+        threads[-1].start()
+    gauge = "trimtab_ingest_queue_frames 8.0"
+    while gauge not in running.client.get(f"{running.url}/metrics").text:
+        release.wait(0.01)
+    response = running.post(export_body(make_frame(12)))
+    assert response.status_code == 429
+    assert int(response.headers["retry-after"]) >= 1
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert [result.status_code for result in results] == [200, 200, 200]
+    assert sorted(running.stored()) == list(range(12))
+
+
+def test_a_database_that_cannot_write_asks_to_send_again_and_recovers(running, monkeypatch):
+    history = running.plane.history
+
+    def fails(_self, _frames):
+        raise StorageError("the database cannot serve this now: database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(history), "append", fails)
+        response = running.post(export_body(make_frame(0)))
+        assert response.status_code == 503
+        assert "disk is full" in Status.FromString(response.content).message
+        ready = running.client.get(f"{running.url}/readyz")
+        assert ready.status_code == 503
+        assert "disk is full" in ready.text
+    assert running.post(export_body(make_frame(0))).status_code == 200
+    assert running.client.get(f"{running.url}/readyz").status_code == 200
+    assert running.stored() == [0]
+
+
+def test_metrics_count_frames_by_outcome_and_gaps(running):
+    running.post(export_body(make_frame(0), make_frame(0), make_frame(3)))
+    text = running.client.get(f"{running.url}/metrics").text
+    assert 'trimtab_ingest_frames_total{engine="e0",outcome="stored"} 2.0' in text
+    assert 'trimtab_ingest_frames_total{engine="e0",outcome="duplicate"} 1.0' in text
+    assert 'trimtab_frame_gaps_total{engine="e0"} 2.0' in text
+    assert "_created" not in text

@@ -1,0 +1,44 @@
+"""Options that control-plane commands share, and their exit on bad input."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from controlplane.db.database import Database, open_database
+from controlplane.errors import TrimtabError
+from controlplane.settings import Settings, load_settings
+from trimtab.errors import InputError
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def config_option(command: Command) -> Command:
+    """`--config FILE`."""
+    return click.option(
+        "--config", type=click.Path(path_type=Path, dir_okay=False), default=None,
+        help="Settings file; TRIMTAB_* variables win over it.",
+    )(command)  # fmt: skip
+
+
+@contextmanager
+def one_sentence_errors() -> Iterator[None]:
+    """Turn an error of ours into one sentence and exit code 2."""
+    try:
+        yield
+    except TrimtabError as error:
+        raise InputError(error.detail) from None
+
+
+@contextmanager
+def opened_database(config: Path | None) -> Iterator[tuple[Settings, Database]]:
+    """The settings and their database, closed at the end."""
+    with one_sentence_errors():
+        settings = load_settings(config)
+        database = open_database(settings.database_url)
+        try:
+            yield settings, database
+        finally:
+            database.close()

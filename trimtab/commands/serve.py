@@ -1,0 +1,60 @@
+"""`trimtab serve`: the control plane over HTTP."""
+
+from pathlib import Path
+
+import click
+import uvicorn
+
+from controlplane.app import create_app
+from controlplane.auth.roles import Role
+from controlplane.auth.routes import LOGIN_PATH
+from controlplane.auth.sessions import SessionStore
+from controlplane.clock import SystemClock
+from controlplane.db.database import Database, open_database
+from controlplane.settings import Settings, load_settings
+from migrations.run import upgrade
+from trimtab.commands.options import config_option, one_sentence_errors
+
+
+@click.command(epilog="Example: trimtab serve --port 8700 --login")
+@config_option
+@click.option("--host", default=None, help="Where to listen; loopback unless TLS is configured.")
+@click.option("--port", type=click.IntRange(0, 65535), default=None, help="Port to listen on.")
+@click.option(
+    "--upgrade/--no-upgrade",
+    "upgrade_first",
+    default=True,
+    show_default=True,
+    help="Bring the database's schema up to date first.",
+)
+@click.option("--login", is_flag=True, help="Print a link that logs an administrator in once.")
+def command(
+    config: Path | None, host: str | None, port: int | None, upgrade_first: bool, login: bool
+) -> None:  # fmt: skip
+    """Run the control plane."""
+    with one_sentence_errors():
+        overrides = {"host": host, "port": port}
+        settings = load_settings(config, **{k: v for k, v in overrides.items() if v is not None})
+        database = open_database(settings.database_url)
+        if upgrade_first:
+            upgrade(database)
+        if login:
+            click.echo(f"Log in once: {login_url(settings, database)}")
+        app = create_app(settings, database=database)
+    uvicorn.run(
+        app, host=settings.host, port=settings.port, log_level="warning",
+        ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key,
+        timeout_graceful_shutdown=5,
+    )  # fmt: skip
+
+
+def login_url(settings: Settings, database: Database, *, name: str = "admin") -> str:
+    """A URL that opens an administrator's session once."""
+    sessions = SessionStore(
+        database, SystemClock(), link_seconds=settings.auth.login_link_seconds,
+        session_seconds=settings.auth.session_hours * 3600,
+    )  # fmt: skip
+    scheme = "https" if settings.tls else "http"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    link = sessions.new_link(name, Role.ADMIN)
+    return f"{scheme}://{host}:{settings.port}{LOGIN_PATH}?link={link}"

@@ -1,0 +1,76 @@
+"""`trimtab token`: access tokens and login links, straight on the database."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from controlplane.auth.roles import Role
+from controlplane.auth.tokens import TokenStore
+from controlplane.clock import SystemClock
+from trimtab.commands.options import config_option, opened_database
+from trimtab.commands.serve import login_url
+
+
+@click.group(epilog="Example: trimtab token create --role engine --engine e0 --name e0-telemetry")
+def command() -> None:
+    """Create, list and revoke access tokens."""
+
+
+@command.command(epilog="Example: trimtab token create --role operator --name anna")
+@config_option
+@click.option("--name", required=True, help="Unique name, for the audit log.")
+@click.option("--role", required=True, type=click.Choice([role.value for role in Role]))
+@click.option("--engine", default=None, help="Engine id; for role engine only.")
+@click.option(
+    "--days",
+    type=click.FloatRange(min=0, min_open=True),
+    default=None,
+    help="Lifetime; without it the token lives until it is revoked.",
+)
+def create(
+    config: Path | None, name: str, role: str, engine: str | None, days: float | None
+) -> None:  # fmt: skip
+    """Create a token and print its secret, which is shown only now."""
+    with opened_database(config) as (_, database):
+        secret = TokenStore(database, SystemClock()).create(
+            name, Role(role), engine_id=engine,
+            lifetime_seconds=None if days is None else days * 86400,
+        )  # fmt: skip
+    click.echo(secret)
+
+
+@command.command(name="list", epilog="Example: trimtab token list")
+@config_option
+def list_all(config: Path | None) -> None:
+    """List tokens, without their secrets."""
+    with opened_database(config) as (_, database):
+        for token in TokenStore(database, SystemClock()).all():
+            state = "revoked" if token.revoked_at else _until(token.expires_at)
+            bound = f" engine={token.engine_id}" if token.engine_id else ""
+            click.echo(f"{token.name}\t{token.role}{bound}\t{state}")
+
+
+@command.command(epilog="Example: trimtab token revoke anna")
+@config_option
+@click.argument("name")
+def revoke(config: Path | None, name: str) -> None:
+    """Make a token useless; running control planes notice within 5 s."""
+    with opened_database(config) as (_, database):
+        TokenStore(database, SystemClock()).revoke(name)
+    click.echo(f"revoked {name}")
+
+
+@command.command(epilog="Example: trimtab token login")
+@config_option
+@click.option("--name", default="admin", show_default=True, help="Who logs in.")
+def login(config: Path | None, name: str) -> None:
+    """Print a URL that logs an administrator in once."""
+    with opened_database(config) as (settings, database):
+        click.echo(login_url(settings, database, name=name))
+
+
+def _until(expires_at: float | None) -> str:
+    if expires_at is None:
+        return "valid"
+    return f"valid until {datetime.fromtimestamp(expires_at, UTC):%Y-%m-%d %H:%M} UTC"
