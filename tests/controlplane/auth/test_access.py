@@ -1,9 +1,11 @@
 """Roles, tokens, login links and sessions, through the application."""
 
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from controlplane.app import create_app
+from controlplane.auth.access import Denied
 from controlplane.clock import ManualClock
 from controlplane.settings import load_settings
 
@@ -16,16 +18,26 @@ def clock():
 
 
 @pytest.fixture
-def client(sqlite_url, clock):
+def app(sqlite_url, clock) -> FastAPI:
     settings = load_settings(
         database_url=sqlite_url,
         auth={"admin_token": ADMIN, "login_link_seconds": 60, "session_hours": 1},
         engines=[{"id": "e0", "url": "http://127.0.0.1:1", "admin_token": "engine-secret"}],
     )
-    with TestClient(create_app(settings, clock=clock), base_url="http://127.0.0.1") as client:
-        client.denied = []
-        client.app.state.access.on_denied.append(client.denied.append)
+    return create_app(settings, clock=clock)
+
+
+@pytest.fixture
+def client(app):
+    with TestClient(app, base_url="http://127.0.0.1") as client:
         yield client
+
+
+@pytest.fixture
+def denied(app) -> list[Denied]:
+    found: list[Denied] = []
+    app.state.access.on_denied.append(found.append)
+    return found
 
 
 def _bearer(token: str) -> dict[str, str]:
@@ -66,10 +78,10 @@ def test_roles_are_ordered_for_people_and_exact_for_machines(client, role, reads
     assert client.get("/api/v1/tokens", headers=headers).status_code == administers
 
 
-def test_every_403_reaches_the_hook(client):
+def test_every_403_reaches_the_hook(client, denied):
     client.get("/api/v1/tokens", headers=_bearer(_token(client, "viewer")))
-    (denied,) = client.denied
-    assert (denied.actor, denied.need, denied.path) == ("a viewer", "admin", "/api/v1/tokens")
+    (refusal,) = denied
+    assert (refusal.actor, refusal.need, refusal.path) == ("a viewer", "admin", "/api/v1/tokens")
 
 
 def test_an_engine_token_is_bound_to_one_engine(client):
@@ -93,11 +105,11 @@ def test_tokens_expire_and_are_revoked(client, clock):
     assert client.get("/api/v1/whoami", headers=_bearer(long)).status_code == 401
 
 
-def test_secrets_are_stored_hashed_and_listed_never(client):
+def test_secrets_are_stored_hashed_and_listed_never(client, app):
     token = _token(client, "viewer")
     listed = client.get("/api/v1/tokens", headers=_bearer(ADMIN)).text
     assert token not in listed
-    database = client.app.state.plane.database
+    database = app.state.plane.database
     with database.engine.connect() as connection:
         rows = connection.exec_driver_sql("SELECT * FROM access_token").all()
     assert token not in str(rows)
@@ -123,7 +135,7 @@ def test_a_login_link_works_once_and_sets_a_strict_cookie(client):
     assert client.get(path).status_code == 401
 
 
-def test_a_login_link_and_a_session_end(client, clock):
+def test_a_login_link_and_a_session_end(client, app, clock):
     path = _log_in(client)
     clock.advance(61)
     assert client.get(path).status_code == 401
@@ -131,15 +143,15 @@ def test_a_login_link_and_a_session_end(client, clock):
     assert client.get("/api/v1/whoami").status_code == 200
     clock.advance(3601)
     assert client.get("/api/v1/whoami").status_code == 401
-    assert client.app.state.access.sessions.forget_expired() == 3
+    assert app.state.access.sessions.forget_expired() == 3
 
 
-def test_a_cookie_alone_changes_nothing(client):
+def test_a_cookie_alone_changes_nothing(client, app, denied):
     client.get(_log_in(client, "admin"))
     body = {"name": "x", "role": "viewer"}
     assert client.post("/api/v1/tokens", json=body).status_code == 403
-    assert client.denied[-1].need == "csrf"
-    with client.app.state.plane.database.engine.connect() as connection:
+    assert denied[-1].need == "csrf"
+    with app.state.plane.database.engine.connect() as connection:
         csrf = connection.exec_driver_sql("SELECT csrf_token FROM web_session").scalar_one()
     made = client.post("/api/v1/tokens", json=body, headers={"X-CSRF-Token": csrf})
     assert made.status_code == 201
@@ -155,8 +167,8 @@ def test_machines_do_not_log_in(client):
     assert response.status_code == 422
 
 
-def test_engines_are_registered_by_people_only(client):
-    registry = client.app.state.engines
+def test_engines_are_registered_by_people_only(client, app):
+    registry = app.state.engines
     assert [engine.admin_token for engine in registry.all()] == ["engine-secret"]
     assert "engine-secret" not in repr(registry.all())
     body = {"engine_id": "e1", "url": "http://127.0.0.1:2", "admin_token": "other-secret"}

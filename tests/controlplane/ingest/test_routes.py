@@ -17,6 +17,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 
 from contract.frame_codec import encode
 from controlplane.app import Plane, create_app
+from controlplane.auth.access import Denied
 from controlplane.errors import StorageError
 from controlplane.settings import load_settings
 from tests.support.frames import START, export_body, export_request, gzipped, make_frame
@@ -113,7 +114,7 @@ def test_only_malformed_frames_are_a_bad_request(running):
 
 
 def test_a_frame_of_another_engine_names_both_ids(running):
-    denials = []
+    denials: list[Denied] = []
     running.plane.access.on_denied.append(denials.append)
     response = running.post(export_body(make_frame(0, engine_id="e9")))
     assert response.status_code == 403
