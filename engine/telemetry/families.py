@@ -57,7 +57,7 @@ class Families:
         family = HistogramMetricFamily(name, metric.help, labels=metric.all_labels)
         full = HISTOGRAM_BOUNDS[bounds]
         kept = [full.index(bound) for bound in metric.buckets]
-        names = [_le(bound) for bound in metric.buckets]
+        names = [repr(float(bound)) for bound in metric.buckets]
         for labels, cells, total in rows:
             cumulative = np.cumsum(cells)
             counts = cumulative[kept].tolist()
@@ -70,7 +70,3 @@ class Families:
 
 
 Cells = npt.NDArray[np.int64]
-
-
-def _le(bound: float) -> str:
-    return f"{bound:.10g}" if bound % 1 else f"{bound:.1f}"
