@@ -8,7 +8,14 @@ import pytest
 import yaml
 
 from alerts.alertmanager import Webhook
-from alerts.build import alertmanager_yaml, all_alerts, all_recordings, prometheus_yaml, rules
+from alerts.build import (
+    RULE_FILES,
+    alertmanager_yaml,
+    all_alerts,
+    all_recordings,
+    prometheus_yaml,
+    rules,
+)
 from alerts.rules import RUNBOOKS, Alert, buckets, series
 from alerts.scrape import Scrape
 from tests.alerts.cases import CASES, Case
