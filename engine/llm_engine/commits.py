@@ -90,8 +90,8 @@ class Commits:
         """The edition that the next step names."""
         return self.live if self._ready is None else self._ready.live
 
-    def stepped(self, step: int, edition: LiveEdition, generations: dict[int, int]) -> bool:
-        """A step ran on all ranks under `edition`; True when it was the one that switched.
+    def stepped(self, step: int, edition: LiveEdition, generations: dict[int, int]) -> None:
+        """A step ran on all ranks under `edition`; the first one answers its commit.
 
         Args:
             step: its id.
@@ -100,7 +100,7 @@ class Commits:
         """
         pending = self._ready
         if pending is None or pending.live is not edition:
-            return False
+            return
         self._ready = None
         self.live = edition
         acks = tuple(
@@ -108,7 +108,6 @@ class Commits:
             for rank, generation in sorted(generations.items())
         )
         pending.future.set_result(CommitReceipt(effective_at_step=step, ranks=acks))
-        return True
 
     def fail(self, error: EngineError) -> None:
         """The engine is going down: no commit will be answered otherwise."""

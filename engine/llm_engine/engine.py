@@ -90,14 +90,25 @@ class LLMEngine:
         # threads' turns would be added to a step whenever the server is busy.
         sys.setswitchinterval(_SWITCH_SECONDS)
         started: Future[None] = Future()
-        self._thread = threading.Thread(target=self._main, args=(started,), name="steps")
+        self._group = RankGroup(
+            self.config, Liveness(self.config.ranks, self.config.watchdog_seconds)
+        )
+        self._thread = threading.Thread(
+            target=self._main, args=(self._group, started), name="steps"
+        )
         self._thread.start()
-        await asyncio.wrap_future(started)
+        try:
+            await asyncio.wrap_future(started)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """End the ranks; requests that still run are told. Safe to call twice."""
         if self._thread is None:
             return
+        if self._group is not None:
+            self._group.cancel_start()
         self._why_not = "the engine is stopping"
         if self._steps is not None:
             self._steps.stop()
@@ -224,10 +235,8 @@ class LLMEngine:
             raise NotReadyError(self._why_not or _NOT_STARTED)
         return self._steps
 
-    def _main(self, started: "Future[None]") -> None:
+    def _main(self, group: RankGroup, started: "Future[None]") -> None:
         """The step thread, from the first rank's start to the last rank's end."""
-        group = RankGroup(self.config, Liveness(self.config.ranks, self.config.watchdog_seconds))
-        self._group = group
         error: BaseException | None = None
         try:
             self._serve(group, started)
@@ -248,7 +257,9 @@ class LLMEngine:
         self.model = model_facts(self.config, facts)
         self._steps = steps = self._build(group, facts)
         self._why_not = ""
-        started.set_result(None)
+        group.check_cancelled()
+        if started.set_running_or_notify_cancel():
+            started.set_result(None)
         steps.run()
 
     def _end(self, error: BaseException | None, started: "Future[None]") -> None:

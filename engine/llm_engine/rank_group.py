@@ -10,6 +10,7 @@ import os
 import selectors
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import cast
 
 from engine.config import EngineConfig
-from engine.errors import CheckpointError, RankFailedError
+from engine.errors import CheckpointError, NotReadyError, RankFailedError
 from engine.llm_engine.liveness import Liveness
 from engine.worker.channel import ChannelClosedError, EngineEnd, channel_pair
 from engine.worker.messages import (
@@ -56,6 +57,9 @@ class RankGroup:
         os.set_blocking(self._woken, False)
         os.set_blocking(self._wake, False)
         self._selector.register(self._woken, selectors.EVENT_READ, _WAKE)
+        self._waking = threading.Lock()
+        self._is_closed = False
+        self._is_cancelled = False
         self._folder = Path(tempfile.mkdtemp(prefix="trimtab-ranks-"))
 
     @property
@@ -69,6 +73,7 @@ class RankGroup:
         Raises:
             RankFailedError: a rank died or did not load in time.
             CheckpointError: the checkpoint cannot be served.
+            NotReadyError: `cancel_start` was called.
         """
         context = multiprocessing.get_context("spawn")
         for rank in range(self._config.ranks):
@@ -125,8 +130,19 @@ class RankGroup:
 
     def wake(self) -> None:
         """Make a `wait` of the other thread return; safe from any thread."""
-        with contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
-            os.write(self._wake, b"w")
+        with self._waking, contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
+            if not self._is_closed:
+                os.write(self._wake, b"w")
+
+    def cancel_start(self) -> None:
+        """Make a `start` of the other thread give up; safe from any thread."""
+        self._is_cancelled = True
+        self.wake()
+
+    def check_cancelled(self) -> None:
+        """Raise NotReadyError when `cancel_start` was called."""
+        if self._is_cancelled:
+            raise NotReadyError("the engine was stopped while it started")
 
     def stop(self) -> None:
         """Ask every rank to end, then end those that do not."""
@@ -157,14 +173,17 @@ class RankGroup:
 
     def close(self) -> None:
         """Free the descriptors of a group that was stopped or killed."""
-        self._selector.close()
-        os.close(self._woken)
-        os.close(self._wake)
+        with self._waking:
+            self._is_closed = True
+            self._selector.close()
+            os.close(self._woken)
+            os.close(self._wake)
 
     def _await_ready(self) -> RankFacts:
         deadline = time.monotonic() + _START_SECONDS
         facts: dict[int, RankFacts] = {}
         while len(facts) < self._config.ranks:
+            self.check_cancelled()
             left = deadline - time.monotonic()
             if left <= 0:
                 rank = min(set(range(self._config.ranks)) - set(facts))

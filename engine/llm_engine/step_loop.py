@@ -207,9 +207,12 @@ class StepLoop:
             self._listen(self._config.watchdog_seconds)
 
     def _switched(self, edition: LiveEdition) -> None:
-        generations = {rank: done.generation for rank, done in self._done.items()}
-        if self.commits.stepped(self._step, edition, generations) and edition.plan.reload_bias:
+        if edition is self.commits.live:
+            return
+        if edition.plan.reload_bias:
             self.hooks.bias_reloaded()
+        generations = {rank: done.generation for rank, done in self._done.items()}
+        self.commits.stepped(self._step, edition, generations)
 
     def _note_admitted(
         self, shares: Iterable[ScheduledSequence], generation: int, now: float

@@ -21,7 +21,7 @@ class DistributedGroup:
     def all_gather_counts(self, counts: Tensor) -> Tensor:
         """int64 [n] of every rank → int64 [M, n], one collective."""
         gathered = counts.new_empty(self.size * counts.numel())
-        distributed.all_gather_into_tensor(gathered, counts.contiguous(), group=self._group)
+        distributed.all_gather_single(gathered, counts.contiguous(), group=self._group)
         return gathered.view(self.size, -1)
 
     def all_gather_rows(self, rows: Tensor, rows_by_rank: Sequence[int]) -> Tensor:
@@ -31,7 +31,7 @@ class DistributedGroup:
         padded = rows.new_zeros(longest, width)
         padded[: rows.shape[0]] = rows
         gathered = rows.new_empty(self.size * longest, width)
-        distributed.all_gather_into_tensor(gathered, padded, group=self._group)
+        distributed.all_gather_single(gathered, padded, group=self._group)
         blocks = gathered.view(self.size, longest, width)
         return torch.cat([blocks[rank, :n] for rank, n in enumerate(rows_by_rank)])
 

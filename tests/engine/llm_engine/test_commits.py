@@ -6,7 +6,7 @@ from contract.runtime_config import RuntimeConfig
 from engine.errors import NotReadyError, RefusedError
 from engine.llm_engine.commits import Commits
 from engine.llm_engine.exchange import CommitReceipt, LivePlan
-from engine.worker.messages import Discard, Prepared
+from engine.worker.messages import Discard, Prepare, Prepared
 
 
 def make_plan(generation: int) -> LivePlan:
@@ -17,11 +17,17 @@ def make_commits() -> Commits:
     return Commits(num_ranks=2, first=make_plan(0))
 
 
+def next_prepare(commits: Commits) -> Prepare:
+    prepare = commits.next_prepare()
+    assert prepare is not None
+    return prepare
+
+
 def test_the_next_step_switches_only_when_every_rank_is_prepared():
     commits = make_commits()
     future: Future[CommitReceipt] = Future()
     commits.add(make_plan(5), future)
-    prepare = commits.next_prepare()
+    prepare = next_prepare(commits)
     assert prepare.generation == 5
     assert commits.prepared(0, Prepared(prepare.edition)) is None
     assert not commits.is_ready
@@ -30,7 +36,8 @@ def test_the_next_step_switches_only_when_every_rank_is_prepared():
     assert commits.is_ready
     edition = commits.for_next_step()
     assert edition.edition == prepare.edition
-    assert commits.stepped(17, edition, {0: 5, 1: 5})
+    commits.stepped(17, edition, {0: 5, 1: 5})
+    assert commits.live is edition
     assert not commits.is_ready
     receipt = future.result(0)
     assert receipt.effective_at_step == 17
@@ -38,14 +45,15 @@ def test_the_next_step_switches_only_when_every_rank_is_prepared():
         (0, 5, 17),
         (1, 5, 17),
     ]
-    assert not commits.stepped(18, commits.for_next_step(), {0: 5, 1: 5})
+    commits.stepped(18, commits.for_next_step(), {0: 5, 1: 5})
+    assert commits.live is edition
 
 
 def test_one_refusal_fails_the_commit_and_changes_nothing():
     commits = make_commits()
     future: Future[CommitReceipt] = Future()
     commits.add(make_plan(5), future)
-    edition = commits.next_prepare().edition
+    edition = next_prepare(commits).edition
     assert commits.prepared(1, Prepared(edition, error="no memory")) == Discard(edition)
     assert commits.prepared(0, Prepared(edition)) is None
     with pytest.raises(RefusedError, match="rank 1 cannot prepare generation 5: no memory"):
@@ -60,14 +68,14 @@ def test_commits_wait_their_turn():
     second: Future[CommitReceipt] = Future()
     commits.add(make_plan(1), first)
     commits.add(make_plan(2), second)
-    edition = commits.next_prepare().edition
+    edition = next_prepare(commits).edition
     assert commits.next_prepare() is None
     for rank in (0, 1):
         commits.prepared(rank, Prepared(edition))
     assert commits.next_prepare() is None
     commits.stepped(3, commits.for_next_step(), {0: 1, 1: 1})
     assert first.done()
-    assert commits.next_prepare().generation == 2
+    assert next_prepare(commits).generation == 2
 
 
 def test_a_failing_engine_answers_every_commit():

@@ -37,7 +37,7 @@ def test_a_message_larger_than_the_socket_buffer_never_blocks_the_engine(ends):
     big = Answer(1, value=np.arange(2_000_000))
     sender = threading.Thread(target=rank.send, args=(big,))
     sender.start()
-    received = []
+    received: list = []
     while not received:
         received = engine.receive()
     sender.join()
@@ -83,6 +83,7 @@ def test_an_odd_split_of_bytes_does_not_tear_a_message():
     rank = RankEnd(raw)
     rank.send(Answer(7, value="x" * 50))
     data = ours.recv(1000)
+    found: list = []
     for byte in data:
         theirs.send(bytes([byte]))
         found = engine.receive()

@@ -23,15 +23,20 @@ def make_prepare(edition: int = 1, **changes) -> Prepare:
     return replace(prepare, **changes)
 
 
+def bias_of(plans: LivePlans) -> torch.Tensor:
+    assert plans.live_bias is not None
+    return plans.live_bias
+
+
 def test_a_prepared_plan_changes_nothing_until_a_step_names_it():
     plans = make_plans()
     plans.prepare(make_prepare())
     assert plans.plan.generation == 0
-    assert plans.live_bias.sum() == 0
+    assert bias_of(plans).sum() == 0
     assert plans.switch(1)
     assert plans.plan.generation == 7
     assert str(plans.plan.capacity.capacity_factor) == "2"
-    assert plans.live_bias.tolist() == BIAS.tolist()
+    assert bias_of(plans).tolist() == BIAS.tolist()
 
 
 def test_switching_to_the_present_edition_does_nothing():
@@ -41,10 +46,11 @@ def test_switching_to_the_present_edition_does_nothing():
 
 def test_a_plan_that_does_not_reload_keeps_the_moved_bias():
     plans = make_plans()
-    plans.live_bias.add_(1.0)
+    bias_of(plans).add_(1.0)
     plans.prepare(make_prepare(reload_bias=False, lkg_bias=BIAS))
     assert not plans.switch(1)
-    assert plans.live_bias.tolist() == [[1.0] * 4] * 2
+    assert bias_of(plans).tolist() == [[1.0] * 4] * 2
+    assert plans.plan.lkg_bias is not None
     assert plans.plan.lkg_bias.tolist() == BIAS.tolist()
 
 
@@ -54,7 +60,7 @@ def test_the_live_bias_is_a_copy_of_what_was_sent():
     plans.prepare(make_prepare(bias=sent, config=RuntimeConfig(bias_update=BiasUpdate.ON)))
     plans.switch(1)
     assert plans.plan.updates_bias
-    plans.live_bias.add_(1.0)
+    bias_of(plans).add_(1.0)
     assert sent.tolist() == BIAS.tolist()
 
 
