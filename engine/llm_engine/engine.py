@@ -32,7 +32,9 @@ from engine.llm_engine.rank_group import RankGroup
 from engine.llm_engine.step_loop import StepLoop
 from engine.scheduling.admission import AdmissionLimits, check_queue, check_request
 from engine.scheduling.sequence import Sampling, Sequence, request_bucket
+from engine.telemetry.exporter import FrameExporter
 from engine.telemetry.frame_builder import EngineIdentity, FrameBuilder
+from engine.telemetry.prometheus import EngineCollector
 from engine.telemetry.request_metrics import RequestMetrics
 from engine.worker.messages import Probe, Question, RankFacts, ReadBias, SetHook
 from engine.worker.step_hook import StepHook
@@ -40,6 +42,7 @@ from engine.worker.step_hook import StepHook
 log = logging.getLogger(__name__)
 
 _SWITCH_SECONDS = 0.0005
+_FLUSH_SECONDS = 2.0
 _NOT_STARTED = "the engine has not been started"
 
 T = TypeVar("T")
@@ -50,7 +53,8 @@ class LLMEngine:
 
     Args:
         config: fixed at start.
-        sinks: each gets every frame, on a thread that may take its time.
+        sinks: each gets every frame, on a thread that may take its time; beside them the exporter
+            (where `telemetry_url` is set) and `collector`, the series of `/metrics`.
 
     Example:
         engine = LLMEngine(EngineConfig())
@@ -67,7 +71,11 @@ class LLMEngine:
         self.config = config
         self.boot_id = uuid.uuid4().hex
         self.metrics = RequestMetrics()
-        self._sinks = sinks
+        exporter = self._exporter = _exporter(config, self.boot_id)
+        self.collector = EngineCollector(None if exporter is None else lambda: exporter.counts)
+        self._sinks = (self.collector.observe, *sinks)
+        if exporter is not None:
+            self._sinks = (exporter.submit, *self._sinks)
         self._thread: threading.Thread | None = None
         self._asyncio: asyncio.AbstractEventLoop | None = None
         self._steps: StepLoop | None = None
@@ -258,6 +266,8 @@ class LLMEngine:
         self._steps = steps = self._build(group, facts)
         self._why_not = ""
         group.check_cancelled()
+        if self._exporter is not None:
+            self._exporter.start()
         if started.set_running_or_notify_cancel():
             started.set_result(None)
         steps.run()
@@ -268,6 +278,8 @@ class LLMEngine:
                 error if isinstance(error, EngineError) else NotReadyError(self._why_not)
             )
             self._reporter.close()
+        if self._exporter is not None:
+            self._exporter.stop(_FLUSH_SECONDS)
         if error is not None and not started.done():
             started.set_exception(error)
         elif error is not None:
@@ -309,6 +321,15 @@ class LLMEngine:
     def _on_event_loop(self, call: Callable[[], None]) -> None:
         if self._asyncio is not None and not self._asyncio.is_closed():
             self._asyncio.call_soon_threadsafe(call)
+
+
+def _exporter(config: EngineConfig, boot_id: str) -> FrameExporter | None:
+    if config.telemetry_url is None:
+        return None
+    return FrameExporter(
+        config.telemetry_url, config.telemetry_token, engine_id=config.engine_id,
+        boot_id=boot_id, frames=config.frame_buffer,
+    )  # fmt: skip
 
 
 def _unless_cancelled(future: "Future[T]", work: Callable[[], None]) -> Callable[[], None]:
