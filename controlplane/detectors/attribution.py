@@ -50,9 +50,10 @@ def excess_removed(observed: Observed, drift: Finding) -> Removal:
     reference = observed.reference
     lkg_hash = observed.newest.header.lkg_bias
     windows = [w for w in observed.recent if w.header.lkg_bias == lkg_hash]
-    live, lkg = pooled(windows, "whatif_live"), pooled(windows, "whatif_lkg")
-    if live is None or lkg is None or live.sum() == 0:
+    sides = pooled(windows, "whatif_live"), pooled(windows, "whatif_lkg")
+    if sides[0] is None or sides[1] is None or sides[0].sum() == 0:
         return Removal(ratio=None, basis="no what-if sample", layers=0)
+    live, lkg = sides[0].astype(np.float64), sides[1].astype(np.float64)
     if reference is None or reference.shares.shape != live.shape:
         return _by_tau(drift)
     totals = live.sum(axis=1), lkg.sum(axis=1)
@@ -132,7 +133,7 @@ def _sample_effect(observed: Observed) -> Floats:
     if buckets is not None:
         filled = buckets.sum(axis=2).min(axis=1) > 0
         if int(filled.sum()) >= 2:
-            return chi_square.design_effect(buckets[filled], header.top_k)
+            return chi_square.design_effect(buckets[filled].astype(np.float64), header.top_k)
     return np.ones(header.layers)
 
 

@@ -7,11 +7,11 @@ Benjamini-Hochberg over all layers and experts at q, then an effect gate: a shar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from controlplane.detectors.finding import DetectorName, Finding, FindingState
 from controlplane.detectors.observed import Observed, expert_counts
-from controlplane.detectors.reference import LoadReference, bucket_design_effect
+from controlplane.detectors.reference import LoadReference
 
 Floats = npt.NDArray[np.float64]
 LISTED = 10
@@ -19,14 +19,12 @@ LISTED = 10
 
 def benjamini_hochberg(p_values: Floats, q: float) -> npt.NDArray[np.bool_]:
     """Which hypotheses are rejected at false discovery rate `q`; any shape, same shape out."""
-    flat = p_values.ravel()
-    order = np.argsort(flat, kind="stable")
-    limits = q * np.arange(1, flat.size + 1) / flat.size
-    passing = np.nonzero(flat[order] <= limits)[0]
-    rejected = np.zeros(flat.size, dtype=np.bool_)
-    if passing.size:
-        rejected[order[: passing[-1] + 1]] = True
-    return rejected.reshape(p_values.shape)
+    small = np.sort(p_values[p_values <= q], axis=None)  # larger ones are never rejected
+    limits = q * np.arange(1, small.size + 1) / p_values.size
+    passing = np.nonzero(small <= limits)[0]
+    cut = small[passing[-1]] if passing.size else -1.0
+    rejected: npt.NDArray[np.bool_] = p_values <= cut
+    return rejected
 
 
 def expert_scores(counts: Floats, reference: LoadReference, effect: Floats) -> Floats:
@@ -58,10 +56,12 @@ def detect(observed: Observed) -> Finding:
 
 def _judge(observed: Observed, reference: LoadReference, counts: Floats, tokens: int) -> Finding:
     settings = observed.settings
-    measured = bucket_design_effect(observed.recent, reference.top_k)
-    effect = reference.design_effect if measured is None else measured
+    effect = observed.design_effect
     scores = expert_scores(counts, reference, effect)
-    rejected = benjamini_hochberg(2.0 * ndtr(-np.abs(scores)), settings.fdr_q)
+    p_values = np.ones_like(scores)
+    far = np.abs(scores) > ndtri(1.0 - settings.fdr_q / 2.0)  # only these can be rejected
+    p_values[far] = 2.0 * ndtr(-np.abs(scores[far]))
+    rejected = benjamini_hochberg(p_values, settings.fdr_q)
     share = counts / counts.sum(axis=1, keepdims=True)
     ratio = share / reference.shares
     hot = rejected & (ratio >= settings.hot_share_ratio)

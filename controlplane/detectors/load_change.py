@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from controlplane.detectors import chi_square
 from controlplane.detectors.finding import DetectorName, Finding, FindingState
 from controlplane.detectors.observed import Observed, expert_counts
-from controlplane.detectors.reference import LoadReference, bucket_design_effect
+from controlplane.detectors.reference import LoadReference
 from controlplane.detectors.settings import DetectorSettings
 
 Floats = npt.NDArray[np.float64]
@@ -69,8 +69,7 @@ def _usable_counts(observed: Observed, reference: LoadReference) -> list[Floats]
 
 def _judge(observed: Observed, reference: LoadReference, counts: Floats) -> Finding:
     settings = observed.settings
-    measured = bucket_design_effect(observed.recent, reference.top_k)
-    effect = reference.design_effect if measured is None else measured
+    effect = observed.design_effect
     scores = change_scores(counts, reference, effect)
     level = change_level(scores, settings)
     recent = counts[-settings.windows_needed :].sum(axis=0)

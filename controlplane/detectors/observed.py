@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from controlplane.detectors.finding import Finding
-from controlplane.detectors.reference import LoadReference
+from controlplane.detectors.reference import LoadReference, bucket_design_effect
 from controlplane.detectors.settings import DetectorSettings
-from controlplane.history.window import EngineWindow
+from controlplane.history.window import EngineWindow, Sums
 
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Observed:
     """One engine's windows, oldest first and at least one, and what they are held against.
 
@@ -40,19 +41,29 @@ class Observed:
         """The windows that a level is judged on."""
         return self.windows[-self.settings.windows_seen :]
 
+    @cached_property
+    def design_effect(self) -> Floats:
+        """φ by layer [L]: measured between the newest buckets, else the reference's, else 1."""
+        measured = bucket_design_effect(self.recent, self.newest.header.top_k)
+        if measured is not None:
+            return measured
+        if self.reference is not None:
+            return self.reference.design_effect
+        return np.ones(self.newest.header.layers)
+
 
 Detect = Callable[[Observed], Finding]
 """A detector: pure, one finding, never raises on thin data but says so."""
 
 
-def pooled(windows: Sequence[EngineWindow], name: str) -> Floats | None:
-    """Sum of one array over windows as float64, None where no window has it."""
+def pooled(windows: Sequence[EngineWindow], name: str) -> Sums | None:
+    """Sum of one array over windows, None where no window has it. Not to be written to."""
     found = [window.arrays[name] for window in windows if name in window.arrays]
     if not found:
         return None
-    total = found[0].astype(np.float64)
+    total = found[0]
     for array in found[1:]:
-        total += array
+        total = total + array
     return total
 
 
