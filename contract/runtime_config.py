@@ -7,6 +7,7 @@ would change ceil(C·λ) (1.5 against 1.5000000000000002 makes 4 slots of 3).
 
 import hashlib
 import json
+import re
 from enum import StrEnum
 from fractions import Fraction
 from typing import Annotated, Self
@@ -19,6 +20,7 @@ CAPACITY_LADDER: tuple[str, ...] = ("1", "1.1", "1.25", "1.5", "1.75", "2")
 CHUNK_SIZES: tuple[int, ...] = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 MAX_CONCURRENCY_CEILING = 4096
 CAP_MIN_CEILING = 4096
+_DECIMAL = re.compile(r"[0-9]{1,4}(\.[0-9]{1,12})?")
 HASH_PATTERN = r"^[0-9a-f]{64}$"
 
 
@@ -64,13 +66,15 @@ class BiasUpdate(StrEnum):
 def rung_text(value: object) -> object:
     """Accept 1.25, 1 or "1.25" for a rung and give the ladder's own spelling."""
     if isinstance(value, int | float | str) and not isinstance(value, bool):
-        try:
-            wanted = Fraction(str(value))
-        except ValueError:
-            return value
+        # Only plain decimals: Fraction("1e999999999") would compute for hours.
+        text = str(value)
+        if not _DECIMAL.fullmatch(text):
+            return text
+        wanted = Fraction(text)
         for rung in CAPACITY_LADDER:
             if Fraction(rung) == wanted:
                 return rung
+        return text
     return value
 
 

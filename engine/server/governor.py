@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from contract.admin import Cause, CauseKind, ConfigState
+from contract.admin import Cause, CauseKind, ConfigState, Freeze
 from contract.headers import FENCING_EPOCH, IF_MATCH, OPERATOR_EPOCH
 from engine.errors import EngineError, FrozenError, PreconditionError, StaleEpochError
 from engine.server.answers import Answer, Ticket, first_answer, remember_answer
@@ -156,10 +156,13 @@ class Governor:
 
         await asyncio.to_thread(write)
 
-    async def freeze(self, reason: str, ticket: Ticket) -> Answer:
+    async def freeze(self, body: Freeze, ticket: Ticket) -> Answer:
         """Refuse every later mutation but an unfreeze; lease time stands still."""
         answer = self.live.answer()
-        await asyncio.to_thread(self.live.configs.set_freeze, reason, ticket=ticket, answer=answer)
+        await asyncio.to_thread(
+            self.live.configs.set_freeze, body.reason, ticket=ticket, answer=answer
+        )
+        _log.warning("frozen by %r: %r", body.actor or "an operator", body.reason)
         if self._frozen_at is None:
             self._frozen_at = self.live.clock.monotonic()
         self._annotate()

@@ -90,7 +90,7 @@ def first_error(
     kind = str(details["type"])
     message = str(details["msg"]).removeprefix("Value error, ")
     bound: object = _bound(kind, details.get("ctx") or {})
-    if location and location[-1] in _LISTED:
+    if kind == "value_error" and location and location[-1] in _LISTED:
         bound = _LISTED[location[-1]]
     if kind == "extra_forbidden":
         message = f"unknown field; known are {', '.join(known)}" if known else "unknown field"

@@ -1,10 +1,10 @@
 """An engine's HTTP application around the echo core, driven in process."""
 
 import asyncio
-import itertools
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,6 @@ class EchoEngine:
     clock: ManualClock
     client: httpx.AsyncClient
     readiness: Readiness
-    keys: "itertools.count[int]" = field(default_factory=itertools.count)
 
     async def state(self) -> ConfigState:
         answer = await self.client.get("/admin/v1/config", headers=bearer(Role.VIEWER))
@@ -69,7 +68,7 @@ class EchoEngine:
         headers = {
             "If-Match": state.etag,
             "X-Fencing-Epoch": "0",
-            "Idempotency-Key": f"key-{next(self.keys)}",
+            "Idempotency-Key": uuid.uuid4().hex,
             "Authorization": f"Bearer {TOKENS[Role.ADMIN]}",
         } | {name.replace("_", "-"): value for name, value in replaced.items()}
         return {name: value for name, value in headers.items() if value}

@@ -73,9 +73,8 @@ def _changes(governor: Governor, book: TokenBook) -> APIRouter:
     async def freeze(request: Request) -> Response:
         body = await read_body(request, Freeze)
         guard = read_guard(request, body.model_dump_json().encode())
-        reason = f"{body.actor}: {body.reason}" if body.actor else body.reason
         answer = await governor.mutate(
-            guard, lambda ticket: governor.freeze(reason, ticket),
+            guard, lambda ticket: governor.freeze(body, ticket),
             while_frozen=True, any_generation=True,
         )  # fmt: skip
         return answered(answer)
