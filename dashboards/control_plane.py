@@ -69,6 +69,15 @@ def _decisions() -> Panels:
             [Query(q.worst("trimtab_action_in_flight", ("engine",)), "{{engine}}")],
             unit="short", axis="Actions", span=8, about="At most one an engine.",
         ),
+        lines(
+            "Alerts received",
+            [Query(q.rate("trimtab_alerts_received_total", ("outcome",)), "{{outcome}}")],
+            unit="cps", axis="Alerts a second", about="From Alertmanager, duplicates apart.",
+        ),
+        lines(
+            "Audit events", [Query(q.rate("trimtab_audit_events_total"), "events")],
+            unit="cps", axis="Events a second", about="Every change and who made it.",
+        ),
     ]  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def _now() -> Panels:
 
 
 def _latency() -> Panels:
-    return [
+    objectives = [
         lines(
             f"{title} by quantile",
             [Query(q.quantile(p, name, ("engine",)), f"p{p * 100:g} {{{{engine}}}}")
@@ -63,6 +63,20 @@ def _latency() -> Panels:
             ("Time per output token", TPOT, TPOT_OBJECTIVE_SECONDS),
         )
     ]  # fmt: skip
+    parts = [
+        lines(
+            f"{title} p99", [Query(q.quantile(0.99, name, ("engine",)), "{{engine}}")], unit="s",
+            axis=title, span=8, about=about,
+        )
+        for title, name, about in (
+            ("Queue time", "moe_engine_queue_seconds", "Arrival to admission; part of the TTFT."),
+            ("Gap between tokens", "moe_engine_inter_token_seconds",
+             "Every gap counts; a request's TPOT is its mean gap."),
+            ("Request duration", "gen_ai_server_request_duration_seconds",
+             "Arrival to last token."),
+        )
+    ]  # fmt: skip
+    return [*objectives, *parts]
 
 
 def _capacity() -> Panels:
@@ -116,6 +130,22 @@ def _requests() -> Panels:
             "Step time p99", [Query(q.quantile(0.99, step, ("phase",)), "{{phase}}")], unit="s",
             axis="Step time", span=8, about="A step with any prefill token is a prefill step.",
         ),
+        lines(
+            "Tokens", [Query(q.rate("moe_engine_tokens_total", ("engine", "phase")),
+                             "{{phase}} {{engine}}")],
+            unit="cps", axis="Tokens a second", span=8, about="Computed by phase.",
+        ),
+        lines(
+            "Token budget of a step",
+            [Query(q.worst("moe_engine_chunk_size_tokens", ("engine",)), "{{engine}}")],
+            unit="short", axis="Tokens", span=8, about="Decode tokens first, then prefill chunks.",
+        ),
+        lines(
+            "KV blocks in use",
+            [Query(q.worst("moe_engine_kv_blocks_used_ratio", ("engine",)), "{{engine}}")],
+            unit="percentunit", axis="Share of blocks", span=8,
+            about="At 100 % sequences are preempted.",
+        ),
     ]  # fmt: skip
 
 
@@ -136,10 +166,16 @@ def _governor() -> Panels:
             about="1 spends the whole budget in its window. Pages at 14.4 over 1 h and 5 min.",
         ),
         lines(
+            "Bad share now",
+            [Query(q.worst("trimtab_slo_bad_ratio", ("engine", "slo")), "{{slo}} {{engine}}")],
+            unit="percentunit", axis="Share of events", span=8,
+            about="What the governor looks at: bad events of the last minute.",
+        ),
+        lines(
             "Actions", [Query(f"sum by (knob, outcome) (increase("
                               f"{q.selector('trimtab_actions_total')}{q.RATE}))",
                               "{{knob}} {{outcome}}")],
-            unit="short", axis="Actions", span=8,
+            unit="short", axis="Actions", span=24,
             about="Finished actions by knob and outcome; also drawn as annotations.",
         ),
     ]  # fmt: skip
