@@ -24,7 +24,7 @@ def quantise(x: Tensor) -> tuple[Tensor, Tensor]:
     largest = padded.abs().amax(dim=-1)
     scales = torch.where(largest > 0, largest / E4M3_MAX, torch.ones_like(largest))
     values = (padded / scales.unsqueeze(-1)).clamp(-E4M3_MAX, E4M3_MAX)
-    return values.view(n, -1)[:, :width].to(torch.float8_e4m3fn), scales
+    return values.flatten(1)[:, :width].to(torch.float8_e4m3fn), scales
 
 
 def dequantise(values: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:

@@ -5,7 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch
-from torch import distributed, multiprocessing
+from torch import distributed
+from torch.multiprocessing.spawn import spawn
 
 from contract.runtime_config import CapacityDomain, DispatchDtype, OverflowPolicy
 from engine.moe.layer import MoELayer
@@ -47,7 +48,7 @@ class Case:
 def run_ranks(cases: list[Case], folder: Path) -> dict[str, list[dict]]:
     """Start one process per rank; what every rank saw, by case."""
     size = len(cases[0].tokens)
-    multiprocessing.spawn(_rank, args=(size, cases, folder), nprocs=size, join=True)
+    spawn(_rank, args=(size, cases, folder), nprocs=size, join=True)
     seen = [torch.load(folder / f"rank{rank}.pt", weights_only=False) for rank in range(size)]
     return {case.name: [rank[case.name] for rank in seen] for case in cases}
 

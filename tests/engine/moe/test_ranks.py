@@ -69,7 +69,7 @@ def test_outputs_are_those_of_one_rank(seen):
         close = 2e-2 if case.dtype is torch.bfloat16 else 1e-5
         torch.testing.assert_close(
             torch.cat([rank["out"] for rank in ranks]), expected, rtol=close, atol=close,
-            msg=lambda text, name=case.name: f"{name}: {text}",
+            msg=case.name,
         )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def test_the_outcome_is_that_of_one_rank(seen):
             continue
         expected = alone(case, case.hidden)[1].outcomes[0]
         found = ranks[0]["outcome"]
-        names = ("tokens", "slots", "overflow", "rerouted", "dropped", "executed")
+        names: tuple[str, ...] = ("tokens", "slots", "overflow", "rerouted", "dropped", "executed")
         if not case.placement:
             names += ("spilled", "tokens_all_dropped")
         for name in names:

@@ -119,6 +119,7 @@ def test_id_adjacent_moves_by_one(contest):
 @given(contest=contests())
 def test_spill_fills_the_first_copy_first(contest):
     verdict = POLICIES[OverflowPolicy.SPILL].decide(contest)
+    assert verdict.replica is not None
     for expert in range(contest.counts.numel()):
         copies = verdict.replica[(contest.expert_ids == expert) & verdict.kept]
         used = torch.bincount(copies, minlength=4)
