@@ -3,7 +3,8 @@
 b_e += u · sign(mean - n_e): an expert with less than the mean load becomes easier to choose
 (arXiv 2408.15664, algorithm 1). Online it is off by default. When on, it waits for a window of
 tokens (on 64-token windows the bias random-walks for nothing), keeps the mean of its change at
-zero (a common shift chooses nothing; the leash may bend that), and never strays further than `clamp` from where it began.
+zero (a common shift chooses nothing; the leash may bend that), and never strays further than
+`clamp` from where it began.
 """
 
 from dataclasses import dataclass
