@@ -5,6 +5,8 @@ Written to what Alertmanager 0.25 accepts.
 
 from dataclasses import dataclass
 
+from contract.headers import ALERTMANAGER_PATH
+
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
@@ -17,7 +19,7 @@ class Webhook:
         group_interval: how long until a changed group is sent again.
     """
 
-    url: str = "http://controlplane:8000/api/v1/alertmanager"
+    url: str = f"http://controlplane:8700{ALERTMANAGER_PATH}"
     token_file: str = "/run/secrets/alertmanager_token"  # noqa: S105 - a path, not a secret
     group_wait: str = "5s"
     group_interval: str = "30s"

@@ -14,11 +14,11 @@ class Scrape:
         engines, control_planes, alertmanagers: who to scrape, and who to send alerts to.
         rule_files: globs of rule files.
         interval: of scrapes and rules, a Prometheus duration.
-        token_file: file with the bearer token of both planes' /metrics; None sends none.
+        token_file: file with the bearer token of the engines' /metrics; None sends none.
     """
 
     engines: Sequence[str] = ("engine:8100",)
-    control_planes: Sequence[str] = ("controlplane:8000",)
+    control_planes: Sequence[str] = ("controlplane:8700",)
     alertmanagers: Sequence[str] = ("alertmanager:9093",)
     rule_files: Sequence[str] = ("/etc/prometheus/rules/*.rules.yaml",)
     interval: str = "5s"
@@ -38,7 +38,10 @@ def prometheus_config(scrape: Scrape) -> dict[str, object]:
         "alerting": {
             "alertmanagers": [{"static_configs": [{"targets": list(scrape.alertmanagers)}]}]
         },
-        "scrape_configs": [_job(name, targets, scrape.token_file) for name, targets in jobs],
+        "scrape_configs": [
+            _job(name, targets, scrape.token_file if name == ENGINE_JOB else None)
+            for name, targets in jobs
+        ],
     }
 
 

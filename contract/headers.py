@@ -9,6 +9,7 @@ REQUEST_ID = "X-Request-Id"
 
 ADMIN_PREFIX = "/admin/v1"
 LOGS_PATH = "/v1/logs"
+ALERTMANAGER_PATH = "/api/v1/alertmanager"
 FRAME_EVENT_NAME = "moe.frame"
 CONTENT_TYPE_PROTOBUF = "application/x-protobuf"
 

@@ -44,7 +44,7 @@ class FrameExporter:
     """Accepts frames at any time, delivers them in order.
 
     Args:
-        url: the control plane, e.g. "http://127.0.0.1:8000"; `/v1/logs` is appended.
+        url: the control plane, e.g. "http://127.0.0.1:8700"; `/v1/logs` is appended.
         token: bearer token bound to this engine's id, None for none.
         engine_id, boot_id: of every frame that will be sent.
         frames: bound of the buffer (900 is 15 minutes of 1 s frames).
