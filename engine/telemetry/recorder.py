@@ -11,6 +11,7 @@ from torch import Tensor
 
 from contract.frame import NUM_BUCKETS, PHASES
 from contract.runtime_config import CAPACITY_LADDER
+from engine.telemetry.cell_counts import CellCounts, TokenCells
 from engine.telemetry.counts import Array, RankCounts
 from engine.telemetry.exchange_log import ExchangeLog
 
@@ -43,14 +44,8 @@ class StepRecorder:
         self._experts = experts
         self._top_k = top_k
         device = torch.device(device)
-        cells = NUM_BUCKETS * len(PHASES) * experts
-        self._one = torch.ones(1, dtype=torch.int64, device=device)
-        self._routed = torch.zeros(layers, cells, dtype=torch.int64, device=device)
-        self._whatif = torch.zeros(
-            2, layers, NUM_BUCKETS * experts, dtype=torch.int64, device=device
-        )
-        self._routed_rows = list(self._routed)
-        self._whatif_rows = [list(side) for side in self._whatif]
+        self._routed = CellCounts(layers, NUM_BUCKETS * len(PHASES), experts, device)
+        self._whatif = [CellCounts(layers, NUM_BUCKETS, experts, device) for _ in range(2)]
         self._period = torch.zeros(
             3, layers, NUM_BUCKETS, experts, dtype=torch.int64, device=device
         )
@@ -66,7 +61,7 @@ class StepRecorder:
         self._outcomes: list[tuple[int, CapacityOutcome]] = []
         self._overflow_by_generation: dict[int, Tensor] = {}
         self._period_sampled = False
-        self._base: tuple[Tensor, Tensor] | None = None
+        self._located: tuple[Tensor, TokenCells] | None = None
         self._exchanges = ExchangeLog(layers)
         self._generation = 0
         self._clear_host()
@@ -95,16 +90,15 @@ class StepRecorder:
         self._step_last = step
         self._steps += 1
         self._generation = generation
-        self._base = None
+        self._located = None
         self._exchanges.begin_step(step, phase)
 
     def routed(self, layer: int, expert_ids: Tensor, bucket_ids: Tensor, is_decode: Tensor) -> None:
         """Assignments before capacity: expert_ids int64 [T_loc, k], bucket and phase [T_loc]."""
-        if self._base is None or self._base[0] is not bucket_ids:
-            cell = (bucket_ids * len(PHASES) + is_decode) * self._experts
-            self._base = (bucket_ids, cell.unsqueeze(1))
-        index = (expert_ids + self._base[1]).view(-1)
-        self._routed_rows[layer].scatter_add_(0, index, self._one.expand(index.numel()))
+        if self._located is None or self._located[0] is not bucket_ids:
+            cells = self._routed.locate(bucket_ids * len(PHASES) + is_decode)
+            self._located = (bucket_ids, cells)
+        self._routed.add(layer, expert_ids, self._located[1])
 
     def sampled(
         self, layer: int, live_ids: Tensor, counterfactual_ids: Tensor, bucket_ids: Tensor
@@ -114,10 +108,9 @@ class StepRecorder:
             self._sampled_steps += 1
             self._period_sampled = True
             self._sampled_tokens += live_ids.shape[0]
-        base = (bucket_ids * self._experts).unsqueeze(1)
-        for side, ids in enumerate((live_ids, counterfactual_ids)):
-            index = (ids + base).view(-1)
-            self._whatif_rows[side][layer].scatter_add_(0, index, self._one.expand(index.numel()))
+        cells = self._whatif[0].locate(bucket_ids)
+        self._whatif[0].add(layer, live_ids, cells)
+        self._whatif[1].add(layer, counterfactual_ids, cells)
 
     def capacity(self, layer: int, outcome: "CapacityOutcome") -> None:
         """What capacity did in this step: group-wide numbers, so rank 0 alone counts them.
@@ -216,28 +209,38 @@ class StepRecorder:
         self._clear_host()
         return counts
 
-    def _transfer(
-        self, *, period: bool
-    ) -> tuple[dict[str, Array], tuple[float, float, float], dict[int, int]]:
-        routed = self._routed.view(self._layers, NUM_BUCKETS, len(PHASES), self._experts)
-        whatif = self._whatif.view(2, self._layers, NUM_BUCKETS, self._experts)
+    def _wanted(self, *, period: bool) -> dict[str, Tensor]:
+        """Frame arrays on the device, by name; the period's counts take up the interval's."""
+        routed = self._routed.counts.view(self._layers, NUM_BUCKETS, len(PHASES), self._experts)
         self._period[0] += routed.sum(2)
         if self._sampled_steps:
-            self._period[1:] += whatif
+            for side in range(2):
+                self._period[1 + side] += self._whatif[side].counts
         wanted: dict[str, Tensor] = {"assignments": routed.sum(1).transpose(0, 1)}
         if self._sampled_steps:
-            wanted["whatif_live"], wanted["whatif_lkg"] = whatif.sum(2).unbind(0)
+            wanted["whatif_live"] = self._whatif[0].counts.sum(1)
+            wanted["whatif_lkg"] = self._whatif[1].counts.sum(1)
         if period:
             buckets = self._period.transpose(1, 2)
             wanted["bucket_assignments"] = buckets[0]
             if self._period_sampled:
                 wanted["bucket_whatif_live"], wanted["bucket_whatif_lkg"] = buckets[1:].unbind(0)
-        if self._rank == 0:
-            columns = self._outcome.transpose(0, 1)
-            wanted |= {name: columns[i] for i, name in enumerate(_SCALARS)}
-            wanted["overflow_at_rung"] = columns[len(_SCALARS) : len(_SCALARS) + self._rungs]
-            wanted["card_assignments"] = self._outcome[:, len(_SCALARS) + self._rungs :]
-            wanted["required_max"] = self._peak
+        wanted |= self._outcomes_by_name() if self._rank == 0 else {}
+        return wanted
+
+    def _outcomes_by_name(self) -> dict[str, Tensor]:
+        columns = self._outcome.transpose(0, 1)
+        rungs = len(_SCALARS) + self._rungs
+        return {name: columns[i] for i, name in enumerate(_SCALARS)} | {
+            "overflow_at_rung": columns[len(_SCALARS) : rungs],
+            "card_assignments": self._outcome[:, rungs:],
+            "required_max": self._peak,
+        }
+
+    def _transfer(
+        self, *, period: bool
+    ) -> tuple[dict[str, Array], tuple[float, float, float], dict[int, int]]:
+        wanted = self._wanted(period=period)
         floats = torch.cat([self._gate_mass, self._required.double().view(1)])
         generations = list(self._overflow_by_generation)
         packed = torch.cat(
@@ -261,9 +264,9 @@ class StepRecorder:
         return arrays, (kept, total, required), dict(zip(generations, overflows, strict=True))
 
     def _zero(self, *, period: bool) -> None:
-        filled = [self._routed, self._outcome, self._peak, self._required, self._gate_mass]
+        filled = [self._routed.counts, self._outcome, self._peak, self._required, self._gate_mass]
         if self._sampled_steps:
-            filled.append(self._whatif)
+            filled += [side.counts for side in self._whatif]
         if period:
             filled.append(self._period)
             self._period_sampled = False

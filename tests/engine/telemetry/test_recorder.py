@@ -161,3 +161,20 @@ def test_recording_works_inside_inference_mode():
         own.capacity(0, outcome(torch.ones(EXPERTS, dtype=torch.int64), tokens=4))
         own.gate_mass(torch.tensor(1.0), torch.tensor(1.0))
     assert own.drain(period=False).arrays["assignments"].sum() == 8
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_fused_kernel_counts_as_the_processor_does():
+    drains = []
+    for device in ("cpu", "cuda"):
+        own = StepRecorder(0, RANKS, LAYERS, EXPERTS, TOP_K, device)
+        for step in range(3):
+            ids, buckets, decode = (part.to(device) for part in tokens(64, seed=step))
+            own.begin_step(step, 0, 0)
+            for layer in range(LAYERS):
+                own.routed(layer, ids, buckets, decode)
+                own.sampled(layer, ids, (ids + 1) % EXPERTS, buckets)
+        drains.append(own.drain(period=True).arrays)
+    assert drains[0].keys() == drains[1].keys()
+    assert all(np.array_equal(drains[0][name], drains[1][name]) for name in drains[0])
