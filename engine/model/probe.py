@@ -1,21 +1,28 @@
-"""How well the model, with its router as it is now, predicts a fixed text.
-
-The text was held out of training. It runs teacher-forced, as one sequence, over a cache of its own,
-so that it neither needs nor disturbs the blocks of requests.
-"""
+"""How well the model, with its router as it is now, predicts a fixed text held out of training."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch.nn import functional
 
-from engine.model.batch import Batch
+from engine.config import REFERENCE_CHECKPOINT
 from engine.model.decoder import Decoder
-from engine.model.kv_cache import KVCache
+from engine.model.teacher_forced import teacher_forced_logits
+from engine.model.tokenizer import Tokenizer
 from engine.moe.context import MoEStepContext
 
-_BLOCK_TOKENS = 16
+PROBE_FILE = "probe.txt"
+
+
+def probe_tokens(checkpoint: Path) -> tuple[int, ...]:
+    """The probe text in this checkpoint's tokens: code, prose and a table, about 250 bytes each.
+
+    Raises:
+        CheckpointError: the checkpoint has no tokenizer.
+    """
+    text = (REFERENCE_CHECKPOINT / PROBE_FILE).read_text(encoding="utf-8")
+    return Tokenizer(checkpoint).encode(text)
 
 
 def probe_nll(
@@ -24,36 +31,11 @@ def probe_nll(
     """Negative log-likelihood of `token_ids`: its sum in nats, and the tokens predicted.
 
     Every rank must call it in the same step: the rank that has the text with it, the others with an
-    empty sequence, since the MoE layers' collectives need them all.
+    empty sequence, since the MoE layers' collectives need them all. The context's recorder sees the
+    probe as if it were traffic: pass one that forgets.
     """
-    batch = _one_sequence(token_ids, decoder.device)
-    blocks = batch.block_tables.shape[1] if token_ids else 0
-    cache = KVCache(
-        decoder.spec, blocks=max(blocks, 1), block_tokens=_BLOCK_TOKENS,
-        device=decoder.device, dtype=decoder.dtype,
-    )  # fmt: skip
-    context = replace(context, bucket_ids=batch.bucket_ids, is_decode=batch.is_decode)
-    logits = decoder.forward(batch, cache, context)
+    logits = teacher_forced_logits(decoder, context, token_ids)
     if len(token_ids) < 2:
         return 0.0, 0
-    total = functional.cross_entropy(logits[:-1], batch.token_ids[1:], reduction="sum")
-    return float(total), len(token_ids) - 1
-
-
-def _one_sequence(token_ids: Sequence[int], device: torch.device) -> Batch:
-    """A prompt of its own blocks, every row's logits wanted; no tokens make no sequence."""
-    count = len(token_ids)
-    places = torch.arange(count, device=device)
-    sequences = 1 if count else 0
-    blocks = torch.arange(-(-count // _BLOCK_TOKENS), device=device)
-    return Batch(
-        token_ids=torch.tensor(list(token_ids), dtype=torch.int64, device=device),
-        positions=places,
-        query_starts=torch.tensor([0, count][: sequences + 1], device=device),
-        context_lengths=torch.full((sequences,), count, device=device),
-        block_tables=blocks.expand(sequences, -1),
-        slot_mapping=places,
-        logits_index=places,
-        bucket_ids=torch.zeros_like(places),
-        is_decode=torch.zeros(count, dtype=torch.bool, device=device),
-    )
+    wanted = torch.tensor(list(token_ids[1:]), device=decoder.device)
+    return float(functional.cross_entropy(logits[:-1], wanted, reduction="sum")), len(wanted)
