@@ -10,19 +10,22 @@ import hashlib
 import html.entities
 import importlib
 import inspect
-import mimetypes
 import sysconfig
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-HELD_OUT_ONE_IN = 16
-MIN_DOCSTRING_BYTES = 120
+HELD_OUT_ONE_IN = 24
+PROSE_DOCSTRING_BYTES = 120
+"""A docstring of at least this length is prose and taken out of the code; shorter ones stay."""
 _NO_CODE = frozenset({"test", "tests", "idle_test", "lib2to3", "pydoc_data", "site-packages"})
+_NAMED = range(0x20, 0x3000)
 _IDEOGRAPHS = (range(0x3400, 0xA000), range(0xAC00, 0xD7B0), range(0x17000, 0x18D10))
-_LAST_CODE_POINT = 0x1FBFF
+_PROPERTIES = range(0x20, 0x1FC00)
 _BLOCK = 64
+_YEARS = range(1900, 2101)
+_Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +92,17 @@ def _is_charmap(name: str, text: bytes) -> bool:
 def _code(root: Path) -> Iterator[Document]:
     for name, text in _sources(root):
         if text.strip() and not _is_charmap(name, text) and name != "html/entities.py":
-            yield Document(name, text)
+            yield Document(name, _without_prose(text))
 
 
 def _prose(root: Path) -> Iterator[Document]:
-    for name, text in _sources(root):
-        docstrings = "\n\n".join(_docstrings(text))
-        if docstrings:
-            yield Document(name, docstrings.encode())
+    seen: set[str] = set()
+    for name, source in _sources(root):
+        for node, text in _docstrings(source):
+            # The library repeats itself; a repeated text could be held out and trained on.
+            if text not in seen:
+                seen.add(text)
+                yield Document(f"{name}:{node.lineno}", inspect.cleandoc(text).encode())
     topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
     for topic, body in topics.items():
         yield Document(f"topic {topic}", body.strip().encode())
@@ -106,51 +112,66 @@ def _prose(root: Path) -> Iterator[Document]:
             yield Document(relative.as_posix(), path.read_bytes())
 
 
-def _docstrings(source: bytes) -> Iterator[str]:
+def _docstrings(source: bytes) -> Iterator[tuple[ast.Expr, str]]:
+    """Every long docstring of a source: its statement, and its text as written."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(tree):
-        text = ast.get_docstring(node) if isinstance(node, documented) else None
-        if text and len(text) >= MIN_DOCSTRING_BYTES:
-            yield inspect.cleandoc(text)
+        first = node.body[0] if isinstance(node, _Documented) and node.body else None
+        if not isinstance(first, ast.Expr) or not isinstance(first.value, ast.Constant):
+            continue
+        text = first.value.value
+        if isinstance(text, str) and len(text) >= PROSE_DOCSTRING_BYTES:
+            yield first, text
+
+
+def _without_prose(source: bytes) -> bytes:
+    """The source without the lines of its long docstrings."""
+    lines = source.splitlines(keepends=True)
+    for node, _ in _docstrings(source):
+        last = node.end_lineno or node.lineno
+        lines[node.lineno - 1 : last] = [b""] * (last - node.lineno + 1)
+    return b"".join(lines)
 
 
 def _tables(root: Path) -> Iterator[Document]:
     for name, text in _sources(root):
         if _is_charmap(name, text):
             yield Document(name, text[text.index(b"decoding_table = (") :])
-    for start in range(0, _LAST_CODE_POINT, _BLOCK):
-        rows = [row for point in range(start, start + _BLOCK) if (row := _character_row(point))]
-        if rows:
-            yield Document(f"characters {start:05X}", "\n".join(rows).encode())
+    for start in range(0, _PROPERTIES.stop, _BLOCK):
+        points = range(start, start + _BLOCK)
+        for kind, row in (("names", _name_row), ("properties", _property_row)):
+            rows = [line for point in points if (line := row(point))]
+            if rows:
+                yield Document(f"{kind} {start:05X}", "\n".join(rows).encode())
     for initial in sorted({name[0] for name in html.entities.html5}):
-        entries = sorted(item for item in html.entities.html5.items() if item[0][0] == initial)
+        entities = sorted(item for item in html.entities.html5.items() if item[0][0] == initial)
         rows = [
-            f"    '{name}': '{text.encode('unicode_escape').decode()}'," for name, text in entries
+            "\t".join((name, *(str(ord(character)) for character in text)))
+            for name, text in entities
         ]
         yield Document(f"entities {initial}", "\n".join(rows).encode())
-    types = mimetypes.MimeTypes().types_map[1]
-    yield Document(
-        "mime types", "\n".join(f"{kind:<60}{suffix}" for suffix, kind in types.items()).encode()
-    )
-    for year in range(1990, 2040):
+    for year in _YEARS:
         yield Document(f"calendar {year}", calendar.TextCalendar().formatyear(year).encode())
 
 
-def _character_row(point: int) -> str | None:
-    """One row in the shape of the Unicode character database: code; name; category; ..."""
-    if any(point in block for block in _IDEOGRAPHS):
-        return None
+def _name_row(point: int) -> str | None:
+    """`0041;LATIN CAPITAL LETTER A;Lu`, None where the point has no name."""
+    name = unicodedata.name(chr(point), "") if point in _NAMED else ""
+    return f"{point:04X};{name};{unicodedata.category(chr(point))}" if name else None
+
+
+def _property_row(point: int) -> str | None:
+    """A row of the character database without the name, None where nothing is assigned."""
     character = chr(point)
-    name = unicodedata.name(character, "")
-    if not name:
+    category = unicodedata.category(character)
+    if category in {"Cn", "Co", "Cs"} or any(point in block for block in _IDEOGRAPHS):
         return None
     fields = (
-        f"{point:04X}", name, unicodedata.category(character),
-        str(unicodedata.combining(character)), unicodedata.bidirectional(character),
-        unicodedata.decomposition(character), unicodedata.east_asian_width(character),
+        f"{point:04X}", category, str(unicodedata.combining(character)),
+        unicodedata.bidirectional(character), unicodedata.east_asian_width(character),
+        unicodedata.decomposition(character),
     )  # fmt: skip
     return ";".join(fields)

@@ -19,7 +19,7 @@ class Recipe:
         seed: of weights and of the text drawn.
     """
 
-    steps: int = 3400
+    steps: int = 4500
     minutes: float | None = None
     processes: int = 2
     tokens_per_step: int = 2048
