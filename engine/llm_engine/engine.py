@@ -7,14 +7,16 @@ import threading
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from contract.frame import Role
+from contract.admin import WhatIfResponse
 from contract.runtime_config import RuntimeConfig
 from engine.config import EngineConfig
-from engine.errors import BadRequestError, EngineError, NotReadyError
+from engine.errors import EngineError, NotReadyError, RefusedError
 from engine.llm_engine import clock
+from engine.llm_engine.assembly import build_exporter, build_reporter, first_plan
 from engine.llm_engine.exchange import (
     Bias,
     CommitReceipt,
@@ -24,19 +26,27 @@ from engine.llm_engine.exchange import (
     TokenEvent,
 )
 from engine.llm_engine.facts import buffer_shape, model_facts
-from engine.llm_engine.frame_reporter import FrameReporter, FrameSink, hash_of
+from engine.llm_engine.frame_reporter import FrameSink
+from engine.llm_engine.intake import Intake
 from engine.llm_engine.knobs import check_knobs
-from engine.llm_engine.live_request import Delivery, LiveRequest, deliver
+from engine.llm_engine.live_request import Delivery, deliver
 from engine.llm_engine.liveness import Liveness
+from engine.llm_engine.probe_text import probe_tokens
 from engine.llm_engine.rank_group import RankGroup
+from engine.llm_engine.recalibration import in_own_thread, recalibrate_from_scores
+from engine.llm_engine.shadow_answers import what_if_response
 from engine.llm_engine.step_loop import StepLoop
-from engine.scheduling.admission import AdmissionLimits, check_queue, check_request
-from engine.scheduling.sequence import Sampling, Sequence, request_bucket
-from engine.telemetry.exporter import FrameExporter
-from engine.telemetry.frame_builder import EngineIdentity, FrameBuilder
 from engine.telemetry.prometheus import EngineCollector
 from engine.telemetry.request_metrics import RequestMetrics
-from engine.worker.messages import Probe, Question, RankFacts, ReadBias, SetHook
+from engine.worker.messages import (
+    CountSamples,
+    Probe,
+    Question,
+    RankFacts,
+    ReadBias,
+    ReadScores,
+    SetHook,
+)
 from engine.worker.step_hook import StepHook
 
 log = logging.getLogger(__name__)
@@ -71,7 +81,7 @@ class LLMEngine:
         self.config = config
         self.boot_id = uuid.uuid4().hex
         self.metrics = RequestMetrics()
-        exporter = self._exporter = _exporter(config, self.boot_id)
+        exporter = self._exporter = build_exporter(config, self.boot_id)
         self.collector = EngineCollector(None if exporter is None else lambda: exporter.counts)
         self._sinks = (self.collector.observe, *sinks)
         if exporter is not None:
@@ -80,9 +90,7 @@ class LLMEngine:
         self._asyncio: asyncio.AbstractEventLoop | None = None
         self._steps: StepLoop | None = None
         self._group: RankGroup | None = None
-        self._streams: set[str] = set()
-        self._num_posted = 0
-        self._num_taken = 0
+        self._probe_tokens: tuple[int, ...] | None = None
         self._why_not = _NOT_STARTED
 
     async def start(self) -> None:
@@ -129,21 +137,10 @@ class LLMEngine:
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[TokenEvent, None]:
         """Admit and stream; see `EngineCore.generate`."""
-        live = self._admit(request)
-        steps = self._running()
-        is_over = False
-        try:
-            while not is_over:
-                event = await live.queue.get()
-                if isinstance(event, EngineError):
-                    is_over = True
-                    raise event
-                is_over = event.finish_reason is not None
+        self._running()
+        async with aclosing(self._intake.stream(request)) as events:
+            async for event in events:
                 yield event
-        finally:
-            self._streams.discard(request.request_id)
-            if not is_over:
-                steps.post(lambda: steps.abort(request.request_id))
 
     def annotate(self, *, epoch_seen: int, frozen: bool) -> None:
         """What the next frames say of the server."""
@@ -171,9 +168,36 @@ class LLMEngine:
         answers: list[Bias | None] = await self._ask(ReadBias())
         return answers[0]
 
+    async def what_if(self, bias: Bias | None, capacity_factor: str | None) -> WhatIfResponse:
+        """Count the sampled steps under another bias or another C; see `EngineCore.what_if`."""
+        counts = await self._ask(CountSamples(bias))
+        return what_if_response(
+            counts, self._running().commits.live.plan.config, top_k=self.model.top_k,
+            capacity_factor=capacity_factor,
+        )  # fmt: skip
+
+    async def recalibrate(
+        self, *, target_cv: float, max_iterations: int, update_speed: float
+    ) -> tuple[Bias, int, tuple[float, ...], tuple[float, ...]]:
+        """Right-sign updates on sampled scores; see `EngineCore.recalibrate`."""
+        bias = await self.live_bias()
+        if bias is None:
+            raise RefusedError("the model has no router bias to recalibrate", field="router_bias")
+        scores = await self._ask(ReadScores())
+        found = await in_own_thread(
+            lambda: recalibrate_from_scores(
+                bias, scores, self._moe, target_cv=target_cv, max_iterations=max_iterations,
+                update_speed=update_speed,
+            ),
+            name="recalibrate",
+        )  # fmt: skip
+        return found.bias, found.iterations, found.cv_before, found.cv_after
+
     async def probe(self) -> tuple[float, int]:
         """Negative log-likelihood of the fixed probe text (nats per token) and its tokens."""
-        answers: list[tuple[float, int]] = await self._ask(Probe())
+        if self._probe_tokens is None:
+            self._probe_tokens = await asyncio.to_thread(probe_tokens, self.config, self.model)
+        answers: list[tuple[float, int]] = await self._ask(Probe(self._probe_tokens))
         nats, tokens = answers[0]
         steps = self._running()
         steps.status = replace(steps.status, probe_nll=nats)
@@ -192,45 +216,6 @@ class LLMEngine:
     def active_hooks(self) -> tuple[str, ...]:
         """Hooks that run; a commit that reloads the bias ends those that move it."""
         return () if self._steps is None else self._steps.hooks.active
-
-    def _admit(self, request: GenerationRequest) -> LiveRequest:
-        steps = self._running()
-        if request.request_id in self._streams:
-            raise BadRequestError(
-                f"request id {request.request_id!r} is in use", field="request_id",
-                value=request.request_id,
-            )  # fmt: skip
-        check_request(self._limits, request.token_ids, request.max_tokens)
-        arrived = clock.monotonic()
-        try:
-            waiting = len(steps.scheduler.waiting) + self._num_posted - self._num_taken
-            check_queue(self._limits, waiting, steps.finish_rate.per_second(arrived))
-        except EngineError:
-            self.metrics.count("rejected")
-            raise
-        live = LiveRequest(self._sequence_of(request), asyncio.Queue(), arrived)
-        self._streams.add(request.request_id)
-        self._num_posted += 1
-        steps.post(lambda: self._take(steps, live))
-        return live
-
-    def _take(self, steps: StepLoop, live: LiveRequest) -> None:
-        steps.admit(live)
-        self._num_taken += 1
-
-    def _sequence_of(self, request: GenerationRequest) -> Sequence:
-        seed = request.seed
-        if seed is None:
-            seed = self.config.seed + int.from_bytes(request.request_id.encode()[-6:], "little")
-        return Sequence(
-            request_id=request.request_id,
-            token_ids=list(request.token_ids),
-            num_prompt_tokens=len(request.token_ids),
-            max_tokens=request.max_tokens,
-            eos_token_ids=frozenset(() if request.ignore_eos else self.model.eos_token_ids),
-            sampling=Sampling(request.temperature, request.top_p, seed),
-            bucket=request_bucket(request.request_id),
-        )
 
     async def _ask(self, question: Question) -> list[Any]:
         steps = self._running()
@@ -263,7 +248,9 @@ class LLMEngine:
     def _serve(self, group: RankGroup, started: "Future[None]") -> None:
         facts = group.start()
         self.model = model_facts(self.config, facts)
-        self._steps = steps = self._build(group, facts)
+        steps = self._build(group, facts)
+        self._intake = Intake(self.config, self.model, self.metrics, steps)
+        self._steps = steps
         self._why_not = ""
         group.check_cancelled()
         if self._exporter is not None:
@@ -286,32 +273,13 @@ class LLMEngine:
             self._on_event_loop(lambda: _resolve(self.failed, error))
 
     def _build(self, group: RankGroup, facts: RankFacts) -> StepLoop:
-        config, model = self.config, self.model
-        self._shape = buffer_shape(config, facts)
-        self._limits = AdmissionLimits(
-            queue_limit=config.queue_limit, context_tokens=model.context_tokens,
-            kv_blocks=config.kv_blocks, block_tokens=config.block_tokens,
-            vocabulary=model.vocabulary,
-        )  # fmt: skip
-        identity = EngineIdentity(
-            engine_id=config.engine_id, group=config.group, model=model.name,
-            boot_id=self.boot_id, layers=model.moe_layers, experts=model.experts,
-            top_k=model.top_k, ranks=config.ranks, role=Role(config.role),
-            expert_set_hash=model.expert_set_hash,
-        )  # fmt: skip
-        self._reporter = FrameReporter(
-            num_ranks=config.ranks, builder=FrameBuilder(identity), metrics=self.metrics,
-            frame_seconds=config.frame_seconds, period_seconds=config.period_seconds,
-            sinks=self._sinks, unix_seconds=clock.unix_seconds, now=clock.monotonic(),
-            free_bytes=facts.free_bytes,
-        )  # fmt: skip
-        bias = model.checkpoint_bias
-        first = LivePlan(
-            generation=0, bias=bias,
-            config=RuntimeConfig(router_bias=None if bias is None else hash_of(bias)),
+        self._shape, self._moe = buffer_shape(self.config, facts), facts.moe
+        self._reporter = build_reporter(
+            self.config, self.model, boot_id=self.boot_id, metrics=self.metrics,
+            sinks=self._sinks, free_bytes=facts.free_bytes,
         )  # fmt: skip
         return StepLoop(
-            config=config, group=group, first=first, metrics=self.metrics,
+            config=self.config, group=group, first=first_plan(self.model), metrics=self.metrics,
             reporter=self._reporter, deliver=self._deliver,
         )  # fmt: skip
 
@@ -321,15 +289,6 @@ class LLMEngine:
     def _on_event_loop(self, call: Callable[[], None]) -> None:
         if self._asyncio is not None and not self._asyncio.is_closed():
             self._asyncio.call_soon_threadsafe(call)
-
-
-def _exporter(config: EngineConfig, boot_id: str) -> FrameExporter | None:
-    if config.telemetry_url is None:
-        return None
-    return FrameExporter(
-        config.telemetry_url, config.telemetry_token, engine_id=config.engine_id,
-        boot_id=boot_id, frames=config.frame_buffer,
-    )  # fmt: skip
 
 
 def _unless_cancelled(future: "Future[T]", work: Callable[[], None]) -> Callable[[], None]:

@@ -12,8 +12,8 @@ def model_facts(config: EngineConfig, facts: RankFacts) -> ModelFacts:
         name=facts.name,
         layers=facts.layers,
         moe_layers=facts.moe_layers,
-        experts=facts.experts,
-        top_k=facts.top_k,
+        experts=facts.moe.num_experts,
+        top_k=facts.moe.top_k,
         vocabulary=facts.vocabulary,
         context_tokens=min(config.context_tokens, facts.context_tokens),
         expert_set_hash=facts.expert_set_hash,
@@ -24,7 +24,4 @@ def model_facts(config: EngineConfig, facts: RankFacts) -> ModelFacts:
 
 def buffer_shape(config: EngineConfig, facts: RankFacts) -> BufferShape:
     """What sizes the expert buffers of one rank."""
-    return BufferShape(
-        experts=facts.experts, top_k=facts.top_k, ranks=config.ranks, hidden=facts.hidden,
-        expert_width=facts.expert_width, element_bytes=2 if config.dtype == "bfloat16" else 4,
-    )  # fmt: skip
+    return BufferShape(facts.moe, config.ranks, 2 if config.dtype == "bfloat16" else 4)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from contract.runtime_config import OverflowMode, RuntimeConfig
 from engine.errors import RefusedError
 from engine.moe.capacity import slots
+from engine.moe.spec import MoESpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,16 +13,13 @@ class BufferShape:
     """What the size of a rank's expert buffers depends on, beside the config.
 
     Attributes:
-        experts, top_k, ranks: E, k, M.
-        hidden, expert_width: d, f.
+        moe: shape of the MoE layers.
+        ranks: M.
         element_bytes: of the model's dtype.
     """
 
-    experts: int
-    top_k: int
+    moe: MoESpec
     ranks: int
-    hidden: int
-    expert_width: int
     element_bytes: int
 
 
@@ -31,17 +29,18 @@ def dispatch_buffer_bytes(shape: BufferShape, config: RuntimeConfig) -> int:
     m · cap rows of (2d + 2f) elements in the experts and d more on their way out, m = E/M experts a
     rank; without an enforced capacity every assignment of a step may come to one rank.
     """
-    experts_here = -(-shape.experts // shape.ranks)
-    most = config.chunk_size * min(shape.top_k, experts_here)
+    moe = shape.moe
+    experts_here = -(-moe.num_experts // shape.ranks)
+    most = config.chunk_size * min(moe.top_k, experts_here)
     factor = config.capacity_fraction
     rows = most
     if factor is not None and config.overflow_mode is OverflowMode.ENFORCED:
         cap = slots(
-            factor, tokens=config.chunk_size, top_k=shape.top_k, num_experts=shape.experts,
+            factor, tokens=config.chunk_size, top_k=moe.top_k, num_experts=moe.num_experts,
             cap_min=config.cap_min,
         )  # fmt: skip
         rows = experts_here * cap
-    return rows * (3 * shape.hidden + 2 * shape.expert_width) * shape.element_bytes
+    return rows * (3 * moe.hidden + 2 * moe.expert_width) * shape.element_bytes
 
 
 def check_memory(shape: BufferShape, config: RuntimeConfig, free_bytes: int) -> None:

@@ -6,7 +6,6 @@ last known good has the generation it had before.
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from contract.runtime_config import RuntimeConfig
 from engine.config import EngineConfig
+from engine.moe.spec import MoESpec
 from engine.telemetry.counts import RankCounts
 from engine.worker.step_hook import StepHook
 
@@ -109,7 +109,13 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Negative log-likelihood of the fixed text; every rank takes part."""
+    """Negative log-likelihood of a text under the live bias; every rank takes part.
+
+    Attributes:
+        token_ids: the text; rank 0 runs it.
+    """
+
+    token_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +124,15 @@ class ReadBias:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadSamples:
-    """Counts of the sampled steps, live and counterfactual (another bias, or the live one)."""
+class CountSamples:
+    """Counts of the sampled steps as routed, and under another bias (None: as routed again)."""
 
     bias: Floats | None
-    reroute: bool
-    capacity_factor: Fraction | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadScores:
-    """Pre-bias scores of the sampled tokens, for recalibration."""
+    """Pre-bias scores of the sampled tokens by MoE layer, FP32 [T_loc, E], for recalibration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ class SetHook:
     hook: StepHook | None
 
 
-Question = Probe | ReadBias | ReadSamples | ReadScores | SetHook
+Question = Probe | ReadBias | CountSamples | ReadScores | SetHook
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +169,7 @@ class RankFacts:
     name: str
     layers: int
     moe_layers: int
-    experts: int
-    top_k: int
-    hidden: int
-    expert_width: int
+    moe: MoESpec
     vocabulary: int
     context_tokens: int
     expert_set_hash: str

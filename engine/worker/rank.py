@@ -1,6 +1,7 @@
 """One rank between messages: its model, its cache, its counts and its live plan."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,17 +11,20 @@ from engine.config import EngineConfig
 from engine.errors import EngineError
 from engine.model.checkpoint.load import load_model, read_facts
 from engine.model.kv_cache import KVCache
+from engine.model.probe import probe_nll
 from engine.model.runner import ModelRunner
 from engine.moe.context import LayerRecorder, MoEStepContext
 from engine.parallel.distributed import DistributedGroup
 from engine.telemetry.null_recorder import NullRecorder
 from engine.telemetry.recorder import StepRecorder
+from engine.worker.bias_regulation import BiasRegulation
 from engine.worker.free_memory import free_bytes
 from engine.worker.group_counts import GroupCounts
 from engine.worker.live_plan import LivePlans, RankPlan, capacity_plan
 from engine.worker.messages import (
     Answer,
     Ask,
+    CountSamples,
     Discard,
     Drain,
     Drained,
@@ -33,7 +37,6 @@ from engine.worker.messages import (
     RankFacts,
     RankSpec,
     ReadBias,
-    ReadSamples,
     ReadScores,
     RunStep,
     SetHook,
@@ -41,6 +44,7 @@ from engine.worker.messages import (
     Stop,
     ToRank,
 )
+from engine.worker.shadow import ShadowRouting
 from engine.worker.step_hooks import StepHooks
 
 
@@ -77,18 +81,19 @@ class Rank:
                 spec.rank, config.ranks, layers, experts, model.moe.top_k, self._device
             )
         self._hooks = StepHooks(spec.rank, layers, experts, self._device)
+        self._shadow = ShadowRouting(model.moe, layers, self._device)
         self._plans = LivePlans(
             self._first_plan(), None if self._checkpoint.bias is None else (layers, experts),
             self._device,
         )  # fmt: skip
+        self._regulation = BiasRegulation(self._plans)
 
     def facts(self) -> RankFacts:
         """What the engine must know of the model."""
         model, checkpoint = self._checkpoint.spec, self._checkpoint
         return RankFacts(
             name=checkpoint.name, layers=len(model.layers), moe_layers=model.num_moe_layers,
-            experts=model.moe.num_experts, top_k=model.moe.top_k, hidden=model.hidden,
-            expert_width=model.moe.expert_width, vocabulary=model.vocabulary,
+            moe=model.moe, vocabulary=model.vocabulary,
             context_tokens=model.context, expert_set_hash=checkpoint.expert_set_hash,
             eos_token_ids=model.eos_token_ids, checkpoint_bias=checkpoint.bias,
             free_bytes=free_bytes(self._device, self._config.ranks),
@@ -113,8 +118,7 @@ class Rank:
 
     def _run_step(self, message: RunStep) -> StepDone:
         started = time.perf_counter()
-        if self._plans.switch(message.edition):
-            self._hooks.quarantine()
+        self._switch(message.edition)
         plans = self._plans
         self._recorder.begin_step(message.step, plans.plan.generation, message.phase)
         recorder, counts = self._recorders()
@@ -123,9 +127,11 @@ class Rank:
             plan=plans.plan.capacity, bias=plans.live_bias, lkg_bias=plans.plan.lkg_bias,
             sampled=message.sampled and message.num_tokens > 0, bucket_ids=self._no_tokens,
             is_decode=self._no_tokens, recorder=recorder, step=message.step,
+            reservoir=self._shadow.reservoir,
         )  # fmt: skip
         token_ids = self._runner.step(message.batch, context)
         if counts is not None:
+            self._regulation.observe(counts.expert_counts, message.num_tokens)
             self._hooks.after_step(
                 plans.live_bias, counts.expert_counts, message.num_tokens, message.hook_ticks
             )
@@ -134,8 +140,17 @@ class Rank:
             seconds=time.perf_counter() - started,
         )  # fmt: skip
 
+    def _switch(self, edition: int) -> None:
+        if edition == self._plans.edition:
+            return
+        reloaded = self._plans.switch(edition)
+        if reloaded:
+            self._hooks.quarantine()
+            self._shadow.reservoir.clear()  # what was routed by the bias before says nothing now
+        self._regulation.switched(reloaded=reloaded)
+
     def _recorders(self) -> tuple[LayerRecorder, GroupCounts | None]:
-        if not self._hooks:
+        if not self._hooks and not self._regulation.is_on:
             return self._recorder, None
         model = self._checkpoint.spec
         counts = GroupCounts(
@@ -171,8 +186,24 @@ class Rank:
             case SetHook():
                 self._hooks.put(question.name, question.hook)
                 return None
-            case Probe() | ReadSamples() | ReadScores():
-                return None
+            case CountSamples():
+                return self._shadow.count(question.bias)
+            case ReadScores():
+                return self._shadow.scores()
+            case Probe():
+                return self._probe(question.token_ids)
+
+    def _probe(self, token_ids: tuple[int, ...]) -> tuple[float, int]:
+        """Mean nats per token, and tokens; dropless, so that it shows the bias and nothing else."""
+        context = MoEStepContext(
+            plan=replace(self._plans.plan.capacity, capacity_factor=None),
+            bias=self._plans.live_bias, lkg_bias=None, sampled=False, bucket_ids=self._no_tokens,
+            is_decode=self._no_tokens, recorder=NullRecorder(),
+        )  # fmt: skip
+        nats, tokens = probe_nll(
+            self._runner.decoder, context, token_ids if self._rank == 0 else ()
+        )
+        return nats / max(1, tokens), tokens
 
     def _live_bias(self) -> Floats | None:
         bias = self._plans.live_bias

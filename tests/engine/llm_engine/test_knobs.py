@@ -4,8 +4,10 @@ from contract.runtime_config import BiasUpdate, OverflowPolicy, RuntimeConfig
 from engine.errors import RefusedError
 from engine.llm_engine.knobs import check_knobs
 from engine.llm_engine.memory_guard import BufferShape
+from engine.moe.spec import MoESpec, RouterKind
 
-SHAPE = BufferShape(experts=128, top_k=8, ranks=2, hidden=96, expert_width=16, element_bytes=4)
+MOE = MoESpec(hidden=96, expert_width=16, num_experts=128, top_k=8, router=RouterKind.SIGMOID_BIAS)
+SHAPE = BufferShape(MOE, ranks=2, element_bytes=4)
 
 
 def test_the_default_config_is_accepted():

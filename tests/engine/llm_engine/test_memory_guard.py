@@ -3,8 +3,10 @@ import pytest
 from contract.runtime_config import OverflowMode, RuntimeConfig
 from engine.errors import RefusedError
 from engine.llm_engine.memory_guard import BufferShape, check_memory, dispatch_buffer_bytes
+from engine.moe.spec import MoESpec, RouterKind
 
-SHAPE = BufferShape(experts=128, top_k=8, ranks=2, hidden=96, expert_width=16, element_bytes=4)
+MOE = MoESpec(hidden=96, expert_width=16, num_experts=128, top_k=8, router=RouterKind.SIGMOID_BIAS)
+SHAPE = BufferShape(MOE, ranks=2, element_bytes=4)
 ROW_BYTES = (3 * 96 + 2 * 16) * 4
 
 
