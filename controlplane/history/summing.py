@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from contract.frame import ARRAYS, FrameHeader
-from contract.frame_codec import Frame
+from contract.frame_codec import Counts, Frame
 from controlplane.history.window import EngineWindow, Sums
 
 _BY_GENERATION = frozenset(name for name, spec in ARRAYS.items() if spec.dims[0] == "G")
@@ -124,9 +124,10 @@ def sum_frames(
     return total.window(engine_id, start, end, missing=missing)
 
 
-def _add(into: dict[str, Sums], name: str, values: np.ndarray) -> None:
+def _add(into: dict[str, Sums], name: str, values: Counts | Sums) -> None:
+    """Add into a sum of its own; a G axis that was taken apart may leave a 0-d array."""
     present = into.get(name)
-    if present is None or present.shape != values.shape:
-        into[name] = values.astype(np.uint64)
+    if present is None or present.shape != np.shape(values):
+        into[name] = np.array(values, dtype=np.uint64)
     else:
-        np.add(present, values, out=present, casting="unsafe")
+        np.add(present, values, out=present)

@@ -1,15 +1,19 @@
 """Sorting the frames of a request: readable and the sender's own, or refused and why. Pure."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contract import CONTRACT_VERSION
+from contract.frame import FrameHeader
 from contract.frame_codec import FrameError, decode
 from controlplane.history.ring import ReceivedFrame
 
 MALFORMED = "malformed"
 FOREIGN = "foreign"
 VERSION = "version"
+EARLIEST, LATEST = 0.0, 4_102_444_800.0
+"""Starts that a frame may have: 1970 to 2100, in unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +47,51 @@ def sort_frames(bodies: Sequence[bytes], engine_id: str) -> Sorted:
         except FrameError as error:
             result.refused.append(Refusal(MALFORMED, f"frame {index}: {error.kind}: {error}"))
             continue
-        header = frame.header
-        if header.engine_id != engine_id:
-            said = (
-                f"frame {index}: engine_id is {header.engine_id!r}, "
-                f"this token is bound to {engine_id!r}"
-            )
-            result.refused.append(Refusal(FOREIGN, said))
+        refusal = _refusal(frame.header, engine_id)
+        if refusal is not None:
+            result.refused.append(Refusal(refusal.kind, f"frame {index}: {refusal.message}"))
             continue
-        theirs, ours = _version(header.contract_version), _version(CONTRACT_VERSION)
-        if theirs is None or ours is None or theirs[0] != ours[0]:
-            said = (
-                f"frame {index}: contract_version {header.contract_version!r} "
-                f"is not readable here; this reads {CONTRACT_VERSION.split('.', maxsplit=1)[0]}.x"
-            )
-            result.refused.append(Refusal(VERSION, said))
-            continue
-        if theirs > ours:
+        if frame.header.contract_version != CONTRACT_VERSION and _is_newer(frame.header):
             result.warnings.append(
-                f"frame {index}: contract_version {header.contract_version} is newer than "
+                f"frame {index}: contract_version {frame.header.contract_version} is newer than "
                 f"{CONTRACT_VERSION}: stored, what this version does not know is not shown"
             )
         result.accepted.append(ReceivedFrame(frame, data))
     return result
 
 
+def _refusal(header: FrameHeader, engine_id: str) -> Refusal | None:
+    if header.engine_id != engine_id:
+        return Refusal(
+            FOREIGN,
+            f"engine_id is {header.engine_id!r}, this token is bound to {engine_id!r}",
+        )
+    if not EARLIEST <= header.started_unix_seconds < LATEST:
+        return Refusal(
+            MALFORMED,
+            f"started_unix_seconds is {header.started_unix_seconds}, "
+            f"allowed is {EARLIEST:.0f} to {LATEST:.0f}",
+        )
+    if not (math.isfinite(header.gate_mass_kept) and math.isfinite(header.gate_mass_total)):
+        return Refusal(MALFORMED, "gate_mass_kept or gate_mass_total is not finite")
+    theirs = _version(header.contract_version)
+    if theirs is None or theirs[0] != _OURS[0]:
+        return Refusal(
+            VERSION,
+            f"contract_version {header.contract_version!r} is not readable here; "
+            f"this reads {_OURS[0]}.x",
+        )
+    return None
+
+
+def _is_newer(header: FrameHeader) -> bool:
+    theirs = _version(header.contract_version)
+    return theirs is not None and theirs > _OURS
+
+
 def _version(text: str) -> tuple[int, int] | None:
     major, _, minor = text.partition(".")
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+
+
+_OURS = _version(CONTRACT_VERSION) or (0, 0)

@@ -1,0 +1,79 @@
+"""Packing of arrays: lossless whatever the counts, and close to the entropy where it matters."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from controlplane.history.packing import (
+    PLANES,
+    SHARE,
+    pack,
+    pack_planes,
+    unpack,
+    unpack_planes,
+)
+from controlplane.history.share_residual import fits, residuals, restore
+
+SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)
+
+
+@given(SHAPES.flatmap(lambda shape: arrays.arrays(np.uint64, shape)))
+def test_planes_are_lossless(values):
+    assert np.array_equal(unpack_planes(pack_planes(values), values.shape), values)
+
+
+@given(
+    SHAPES.flatmap(
+        lambda shape: arrays.arrays(np.uint64, shape, elements=st.integers(0, 2**32 - 1))
+    )
+)
+def test_packing_is_lossless(values):
+    codec, data = pack(values)
+    assert np.array_equal(unpack(codec, data, values.shape), values)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 200, 60_000, 5_000_000]))
+def test_loads_are_lossless_through_residuals(seed, mean):
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(mean, (5, 3, 16)) * (rng.random((5, 3, 16)) < 0.8)
+    assert fits(counts)
+    totals, residual = residuals(counts)
+    assert np.array_equal(restore(counts[0], totals, residual), counts)
+
+
+def test_an_empty_row_that_fills_later_is_lossless():
+    counts = np.zeros((4, 2, 256), dtype=np.uint64)
+    counts[2:, 1] = 7
+    codec, data = pack(counts)
+    assert np.array_equal(unpack(codec, data, counts.shape), counts)
+
+
+def test_sums_that_would_overflow_fall_back():
+    counts = np.full((60, 1, 4096), 2**31 - 1, dtype=np.uint64)
+    assert not fits(counts.astype(np.int64) * 2**14)
+    codec, data = pack(counts)
+    assert np.array_equal(unpack(codec, data, counts.shape), counts)
+
+
+def test_stationary_loads_are_within_eight_percent_of_their_entropy():
+    rng = np.random.default_rng(0)
+    layers, experts, mean, frames = 8, 256, 2541, 60
+    shares = rng.gamma(1 / 0.36, size=(layers, experts))
+    shares /= shares.sum(axis=1, keepdims=True)
+    counts = np.stack(
+        [[rng.multinomial(mean * experts, share) for share in shares] for _ in range(frames)]
+    ).astype(np.uint64)
+    expected = mean * experts * shares
+    entropy_bits = 0.5 * np.log2(2 * np.pi * np.e * expected * (1 - shares)).sum() * frames
+    codec, data = pack(counts)
+    assert codec == SHARE
+    assert len(data) * 8 <= 1.08 * entropy_bits
+
+
+def test_an_unknown_codec_and_short_planes_are_named():
+    with pytest.raises(ValueError, match="unknown codec 'x'; known: planes"):
+        unpack("x", b"", (1,))
+    with pytest.raises(ValueError, match="do not hold"):
+        unpack(PLANES, pack_planes(np.zeros(3, dtype=np.uint64)), (4,))
