@@ -1,15 +1,21 @@
 """Reading stored frames of one engine over a span of time."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from contract.frame import FrameHeader
 from contract.frame_codec import Frame, FrameError, decode, decode_header
 from controlplane.history.cache import FrameCache, FrameKey
-from controlplane.history.models import EngineBoot, FrameGap, LoadRing
+from controlplane.history.chunk_codec import CorruptChunkError, decode_chunk
+from controlplane.history.models import EngineBoot, FrameGap, LoadChunk, LoadRing
+
+logger = logging.getLogger(__name__)
+
+MINUTE = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,40 @@ def _load(session: Session, engine_id: str, slot: int) -> Frame | None:
         return None if payload is None else decode(payload)
     except FrameError:
         return None
+
+
+def frames_of_chunks(
+    session: Session, engine_id: str, start: float, end: float, *, before_ordinal: int
+) -> Iterator[Frame]:
+    """Frames of sealed chunks in [start, end) whose ring slot was overwritten since.
+
+    `before_ordinal` is the oldest ordinal that the ring still holds. A damaged chunk is left out.
+    """
+    payloads = session.execute(
+        select(LoadChunk.t0, LoadChunk.part, LoadChunk.payload)
+        .where(
+            LoadChunk.engine_id == engine_id,
+            LoadChunk.t0 > start - MINUTE,
+            LoadChunk.t0 < end,
+            LoadChunk.first_ordinal < before_ordinal,
+        )
+        .order_by(LoadChunk.t0, LoadChunk.part)
+        .execution_options(yield_per=1)
+    )
+    for t0, part, payload in payloads:
+        try:
+            frames = decode_chunk(payload)
+        except CorruptChunkError:
+            logger.exception("chunk %s/%s/%s is left out", engine_id, t0, part)
+            continue
+        for frame in frames:
+            if start <= frame.header.started_unix_seconds < end:
+                yield frame
+
+
+def oldest_ordinal(session: Session, engine_id: str) -> int | None:
+    """The oldest ordinal in the engine's ring; None when it never sent a frame."""
+    return session.scalar(select(func.min(LoadRing.ordinal)).where(LoadRing.engine_id == engine_id))
 
 
 def newest_of_ring(session: Session, cache: FrameCache, engine_id: str) -> NewestFrame | None:

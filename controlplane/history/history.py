@@ -8,8 +8,8 @@ from contract.frame_codec import Frame
 from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.history import frames as stored
-from controlplane.history import ring
-from controlplane.history.cache import FrameCache
+from controlplane.history import pins, ring
+from controlplane.history.cache import FrameCache, key_of
 from controlplane.history.frames import Gap, NewestFrame
 from controlplane.history.models import EngineBoot
 from controlplane.history.ring import Appended, Outcome, ReceivedFrame
@@ -58,7 +58,19 @@ class History:
     def frames(self, engine_id: str, start: float, end: float) -> list[Frame]:
         """Every stored 1 s frame of [start, end), oldest first."""
         with self.database.read() as session:
-            return list(stored.frames_of_ring(session, self.cache, engine_id, start, end))
+            found = list(stored.frames_of_ring(session, self.cache, engine_id, start, end))
+            oldest = stored.oldest_ordinal(session, engine_id)
+            if oldest:
+                held = {key_of(frame) for frame in found}
+                found += [
+                    frame
+                    for frame in stored.frames_of_chunks(
+                        session, engine_id, start, end, before_ordinal=oldest
+                    )
+                    if key_of(frame) not in held
+                ]
+                found.sort(key=lambda frame: frame.header.started_unix_seconds)
+            return found
 
     def gaps(self, engine_id: str, start: float, end: float) -> list[Gap]:
         """Frames known to be missing, that touch [start, end)."""
@@ -79,3 +91,31 @@ class History:
         bounds = [(end - (i + 1) * seconds, end - i * seconds) for i in reversed(range(count))]
         found = (self.window(engine_id, start, stop) for start, stop in bounds)
         return [window for window in found if window is not None]
+
+    def pin(
+        self, engine_id: str | None, started: float, ended: float, *, reason: str, actor: str
+    ) -> int:
+        """Keep a span, of one engine or of all, beyond retention; gives the pin's id.
+
+        Raises:
+            InvalidInputError: the span is empty.
+        """
+        with self.database.write() as session:
+            return pins.add(
+                session, engine_id, started, ended, reason=reason, actor=actor,
+                now=self.clock.now(),
+            )  # fmt: skip
+
+    def unpin(self, pin_id: int) -> None:
+        """Let retention have a span again.
+
+        Raises:
+            NotFoundError: there is no such pin.
+        """
+        with self.database.write() as session:
+            pins.remove(session, pin_id)
+
+    def pins(self) -> list[pins.Pin]:
+        """Every pin, newest first."""
+        with self.database.read() as session:
+            return pins.all_pins(session)

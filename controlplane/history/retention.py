@@ -1,0 +1,101 @@
+"""What is kept how long; spans that someone pinned are skipped (the flight recorder)."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, CursorResult, delete, exists, func, or_, select
+from sqlalchemy.orm import Session
+
+from controlplane.history import partitions
+from controlplane.history.models import (
+    ConfigChange,
+    FrameGap,
+    IncidentPin,
+    LayerSummary,
+    LoadChunk,
+    LoadRing,
+    LoadRollup,
+)
+from controlplane.history.partitions import CHUNKS, Partition
+from controlplane.settings import HistorySettings
+
+HOUR, DAY = 3600, 86_400
+ROLLUP_TIERS = (10, 60, 3600)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """First second that is kept, by tier (CHUNKS: sealed chunks), and for events."""
+
+    by_tier: dict[int, int]
+    events: int
+
+
+def limits(settings: HistorySettings, now: float) -> Limits:
+    """What the settings mean at a moment."""
+    ages = {
+        CHUNKS: settings.chunk_hours * HOUR,
+        10: settings.rollup_10s_hours * HOUR,
+        60: settings.rollup_1m_days * DAY,
+        3600: settings.rollup_1h_days * DAY,
+    }
+    cut = {tier: int(now - age) for tier, age in ages.items()}
+    return Limits(cut, min(cut.values()))
+
+
+def expire(session: Session, engine_id: str, limit: Limits, ring_frames: int) -> int:
+    """Delete one engine's rows that are over, by its key ranges; gives how many were deleted."""
+    layers = session.scalar(
+        select(func.max(LayerSummary.layer)).where(LayerSummary.engine_id == engine_id)
+    )
+    over: list[tuple[Any, list[ColumnElement[bool]]]] = [
+        (LoadChunk, [LoadChunk.t0 < limit.by_tier[CHUNKS], ~_pinned(LoadChunk, 60)]),
+        (LoadRing, [LoadRing.slot >= ring_frames, LoadRing.sealed.is_(True)]),
+        (FrameGap, [FrameGap.ended < limit.events]),
+        (ConfigChange, [ConfigChange.at < limit.events]),
+    ]
+    for tier in ROLLUP_TIERS:
+        cut = limit.by_tier[tier]
+        over.append(
+            (
+                LoadRollup,
+                [LoadRollup.tier == tier, LoadRollup.t0 < cut, ~_pinned(LoadRollup, tier)],
+            )
+        )
+        over += [
+            (
+                LayerSummary,
+                [
+                    LayerSummary.layer == layer,
+                    LayerSummary.tier == tier,
+                    LayerSummary.t0 < cut,
+                    ~_pinned(LayerSummary, tier),
+                ],
+            )
+            for layer in range(0 if layers is None else layers + 1)
+        ]
+    gone = 0
+    for table, conditions in over:
+        statement = delete(table).where(table.engine_id == engine_id, *conditions)
+        gone += cast("CursorResult[Any]", session.execute(statement)).rowcount
+    return gone
+
+
+def droppable(session: Session, limit: Limits) -> list[Partition]:
+    """PostgreSQL partitions that are over as a whole and touch no pin."""
+    pins = session.execute(select(IncidentPin.started, IncidentPin.ended)).all()
+    return [
+        partition
+        for table in partitions.TABLES
+        for partition in partitions.existing(session, table)
+        if partition.end <= limit.by_tier[partition.tier]
+        and not any(start < partition.end and end > partition.start for start, end in pins)
+    ]
+
+
+def _pinned(table: Any, span: int) -> ColumnElement[bool]:
+    return exists().where(
+        or_(IncidentPin.engine_id.is_(None), IncidentPin.engine_id == table.engine_id),
+        IncidentPin.started < table.t0 + span,
+        IncidentPin.ended > table.t0,
+    )

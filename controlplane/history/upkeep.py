@@ -1,0 +1,118 @@
+"""What keeps the history in shape: sealing, hourly sums, retention. Each is safe to run twice."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import select
+
+from controlplane.errors import ConflictError
+from controlplane.history import hours, partitions, retention, sealing
+from controlplane.history.history import History
+from controlplane.history.models import EngineBoot
+from controlplane.history.partitions import Partitions
+from controlplane.history.sealing import Due, Sealer
+
+logger = logging.getLogger(__name__)
+
+FIRST_LOOK_BACK = 7 * 86_400.0
+LOOK_BACK = 6 * 3600.0
+
+
+class Job(NamedTuple):
+    """Work to be called at an interval by whoever schedules; the name labels its metrics."""
+
+    name: str
+    run: Callable[[], object]
+    interval_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SealReport:
+    """What one pass sealed."""
+
+    minutes: int = 0
+    frames: int = 0
+
+
+class Upkeep:
+    """The upkeep of one history. Run it in one process at a time (the leader)."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._partitions = Partitions(history.database)
+        self._sealer = Sealer(history.cache)
+        self._looked_back = False
+
+    def seal(self) -> SealReport:
+        """Seal every minute that is due, oldest first, each in a transaction of its own."""
+        settings = self._history.settings
+        with self._history.database.read() as session:
+            due = sealing.due_minutes(
+                session, now=self._history.clock.now(),
+                grace_seconds=settings.seal_grace_seconds, ring_frames=settings.ring_frames,
+            )  # fmt: skip
+        frames = minutes = 0
+        for minute in due:
+            sealed = self._seal_minute(minute)
+            frames += sealed
+            minutes += 1 if sealed else 0
+        return SealReport(minutes, frames)
+
+    def roll_hours(self) -> int:
+        """Make the hourly sums that are due; gives how many."""
+        look_back = LOOK_BACK if self._looked_back else FIRST_LOOK_BACK
+        database = self._history.database
+        with database.read() as session:
+            due = hours.due_hours(
+                session, now=self._history.clock.now(), look_back_seconds=look_back
+            )
+        for engine_id, t0 in due:
+            with database.read() as session:
+                hour = hours.sum_hour(session, engine_id, t0)
+            if hour is not None:
+                self._partitions.ensure(hours.tables_of(t0))
+                with database.write() as session:
+                    hours.store_hour(session, hour)
+        self._looked_back = True
+        return len(due)
+
+    def retain(self) -> int:
+        """Delete what is over and not pinned; gives how many rows and partitions."""
+        history = self._history
+        limit = retention.limits(history.settings, history.clock.now())
+        gone = 0
+        if not history.database.is_sqlite:
+            with history.database.write() as session:
+                for partition in retention.droppable(session, limit):
+                    partitions.drop(session, partition)
+                    self._partitions.forget(partition)
+                    gone += 1
+        with history.database.read() as session:
+            engines = session.scalars(select(EngineBoot.engine_id).distinct()).all()
+        for engine_id in engines:
+            with history.database.write() as session:
+                gone += retention.expire(session, engine_id, limit, history.settings.ring_frames)
+        return gone
+
+    def _seal_minute(self, minute: Due) -> int:
+        database = self._history.database
+        with database.read() as session:
+            found, chunk = self._sealer.prepare(session, minute)
+        self._partitions.ensure(sealing.tables_of(minute.t0))
+        try:
+            with database.write() as session:
+                return self._sealer.store(session, minute, found, chunk)
+        except ConflictError as error:
+            logger.warning("not sealed here: %s", error.detail)
+            return 0
+
+
+def jobs(upkeep: Upkeep) -> list[Job]:
+    """The history's jobs for the scheduler of the leader."""
+    return [
+        Job("history.seal", upkeep.seal, 5.0),
+        Job("history.roll_hours", upkeep.roll_hours, 60.0),
+        Job("history.retain", upkeep.retain, 300.0),
+    ]
