@@ -72,7 +72,8 @@ def due_minutes(
     return [
         Due(engine_id, t0, tuple(ordinals))
         for (t0, engine_id), ordinals in sorted(groups.items())
-        if t0 + MINUTE + grace_seconds <= now or newest[engine_id] - ordinals[0] >= ring_frames * 3 // 4
+        if t0 + MINUTE + grace_seconds <= now
+        or newest[engine_id] - ordinals[0] >= ring_frames * 3 // 4
     ]
 
 
