@@ -28,6 +28,7 @@ _CHOICES: dict[str, tuple[KnobValue, ...]] = {
     "dispatch_dtype": tuple(member.value for member in DispatchDtype),
     "bias_update": tuple(member.value for member in BiasUpdate),
 }
+_ANOTHER = "another"
 _MAXIMA = {"cap_min": CAP_MIN_CEILING, "max_concurrency": MAX_CONCURRENCY_CEILING}
 
 
@@ -51,8 +52,18 @@ def _knob(live: LiveConfig, knob: str) -> KnobCapability:
     if knob in _MAXIMA:
         return KnobCapability(knob=knob, support=KnobSupport.LIVE, minimum=1, maximum=_MAXIMA[knob])
     if knob == "placement":
-        return _by_choice(live, knob, live.placements.ids())
+        return _placement(live)
     return _by_choice(live, knob, _CHOICES[knob])
+
+
+def _placement(live: LiveConfig) -> KnobCapability:
+    ids = live.placements.ids()
+    try:
+        live.core.check(with_knob(live.configs.current.config, "placement", _ANOTHER))
+    except EngineError as error:
+        absent = KnobSupport.ABSENT
+        return KnobCapability(knob="placement", support=absent, choices=ids, reason=error.detail)
+    return KnobCapability(knob="placement", support=KnobSupport.LIVE, choices=ids)
 
 
 def _by_choice(live: LiveConfig, knob: str, choices: tuple[KnobValue, ...]) -> KnobCapability:

@@ -1,8 +1,9 @@
 """Bodies of `POST /v1/completions`, in OpenAI's shape, and their translation for the core."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from engine.errors import BadRequestError, NotFoundError, PromptTooLongError
 from engine.server.core import GenerationRequest, ModelFacts
@@ -12,7 +13,21 @@ _MAX_STOPS = 4
 _MAX_STOP_CHARACTERS = 256
 _DEFAULT_MAX_TOKENS = 16
 
+
+def _text_or_ids(value: object) -> object:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(type(token) is int and token >= 0 for token in value):
+        return value
+    raise ValueError("send a text, or a list of token ids, which are integers >= 0")
+
+
+def _one_or_many(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 StopString = Annotated[str, Field(min_length=1, max_length=_MAX_STOP_CHARACTERS)]
+Stops = Annotated[list[StopString], Field(max_length=_MAX_STOPS)]
 
 
 class _Body(BaseModel):
@@ -29,22 +44,15 @@ class CompletionRequest(_Body):
     """A completion; unknown fields are refused, so that a typo never changes the meaning."""
 
     model: str = Field(min_length=1, max_length=256)
-    prompt: str | list[Annotated[int, Field(ge=0, strict=True)]]
+    prompt: Annotated[str | list[int], PlainValidator(_text_or_ids)]
     max_tokens: int = Field(default=_DEFAULT_MAX_TOKENS, ge=1)
     temperature: float = Field(default=1.0, ge=0, le=2, allow_inf_nan=False)
     top_p: float = Field(default=1.0, gt=0, le=1, allow_inf_nan=False)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
-    stop: StopString | Annotated[list[StopString], Field(max_length=_MAX_STOPS)] | None = None
+    stop: Annotated[Stops | None, BeforeValidator(_one_or_many)] = None
     stream: bool = False
     stream_options: StreamOptions | None = None
     ignore_eos: bool = False
-
-    @property
-    def stops(self) -> tuple[str, ...]:
-        """Stop strings as a tuple."""
-        if self.stop is None:
-            return ()
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
 
 class Usage(_Body):
@@ -99,7 +107,7 @@ def generation_request(
     )  # fmt: skip
 
 
-def _check_prompt(token_ids: list[int], max_tokens: int, model: ModelFacts) -> None:
+def _check_prompt(token_ids: Sequence[int], max_tokens: int, model: ModelFacts) -> None:
     if not token_ids:
         raise BadRequestError(
             "prompt has no tokens; send at least one", field="prompt", value=0, bound=">= 1 token"

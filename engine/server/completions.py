@@ -80,7 +80,7 @@ def completion_routes(
         request_id = f"cmpl-{uuid.uuid4().hex}"
         wanted = generation_request(body, core.model, tokenizer, request_id)
         job = _Job(body=body, request=wanted, created=int(clock.now()))
-        pieces = _pieces(core.generate(wanted), TextStream(tokenizer, body.stops))
+        pieces = _pieces(core.generate(wanted), TextStream(tokenizer, body.stop or ()))
         try:
             if body.stream:
                 # The first token is awaited before the status line: until then 429 is possible.

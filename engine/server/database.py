@@ -89,5 +89,6 @@ class Database:
                 raise self._failed(error) from error
 
     def close(self) -> None:
-        """Close the file; nothing is pending, since every transaction was complete."""
-        self._connection.close()
+        """Close the file, after the transaction that runs."""
+        with self._lock:
+            self._connection.close()

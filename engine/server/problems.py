@@ -1,6 +1,5 @@
 """Every error of the server as problem+json: the one place that maps exceptions to HTTP."""
 
-import logging
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -29,8 +28,6 @@ _BOUNDS = {
     "string_pattern_mismatch": ("pattern", "pattern"),
 }  # fmt: skip
 
-_log = logging.getLogger(__name__)
-
 
 def install_problem_handlers(app: FastAPI) -> None:
     """Answer every exception of `app` with a problem."""
@@ -56,7 +53,7 @@ def problem_response(problem: Problem, headers: dict[str, str] | None = None) ->
 
 
 def problem_of(error: Exception) -> Problem:
-    """The problem of any exception; what we did not foresee says nothing of its inside."""
+    """The problem of any exception; one we did not foresee is logged by the server, not told."""
     match error:
         case EngineError():
             return error.problem()
@@ -68,7 +65,6 @@ def problem_of(error: Exception) -> Problem:
                 detail=str(error.detail),
             )  # fmt: skip
         case _:
-            _log.error("unexpected error", exc_info=error)
             return Problem(
                 type="internal", title="Internal error", status=500,
                 detail="the engine met an unexpected error; its log has the details",

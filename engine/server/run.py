@@ -13,16 +13,78 @@ import uvicorn
 from fastapi import FastAPI
 
 from engine.errors import EngineError, StateError
+from engine.server.app import AppParts, create_app
+from engine.server.auth import TokenBook
 from engine.server.bias_changes import snapshot_live
+from engine.server.clock import SystemClock
+from engine.server.core import EngineCore, FaultControl
+from engine.server.durable import FolderLock
 from engine.server.governor import Governor
 from engine.server.readiness import Readiness
+from engine.server.recovery import open_governor, start
 from engine.server.settings import EngineSettings
+from engine.server.tokenizer import Tokenizer
 
 LEASE_TICK_SECONDS = 0.5
 SNAPSHOT_SECONDS = 60.0
+FAILURE_LINGER_SECONDS = 1.0
+"""How long `/readyz` still says why after a rank has failed, before the engine ends."""
 _GRACE_SECONDS = 5
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What the server needs beside the core: who may call, text, series, faults.
+
+    Attributes:
+        tokens: who may call.
+        tokenizer: text to ids and back.
+        metrics: the exposition of `/metrics` and its content type.
+        faults: None leaves the fault routes out.
+        simulated: said by `GET capabilities`.
+    """
+
+    tokens: TokenBook
+    tokenizer: Tokenizer
+    metrics: Callable[[], tuple[bytes, str]]
+    faults: FaultControl | None = None
+    simulated: bool = False
+
+
+async def run_engine(
+    core: EngineCore, settings: EngineSettings, outside: Outside, announce: Callable[[str], None]
+) -> BaseException | None:
+    """Recover the state folder and serve a started core; see `serve` for the result.
+
+    Raises:
+        StateError: the state folder, the address or the TLS files cannot be used.
+    """
+    settings.state_dir.mkdir(parents=True, exist_ok=True)
+    lock = FolderLock(settings.state_dir)
+    clock = SystemClock()
+    governor = open_governor(core, settings.state_dir, ranks=settings.ranks, clock=clock)
+    try:
+        await start(governor, settings.runtime)
+        readiness = Readiness()
+        app = create_app(
+            AppParts(
+                config=settings.engine_config(), governor=governor, tokens=outside.tokens,
+                tokenizer=outside.tokenizer, metrics=outside.metrics, readiness=readiness,
+                faults=outside.faults, simulated=outside.simulated,
+                open_inference=settings.open_inference, open_metrics=settings.metrics_are_open,
+                max_body_bytes=settings.max_body_bytes,
+            )
+        )  # fmt: skip
+        what = f"engine {settings.engine_id} serves {core.model.name}"
+        return await serve(
+            Serving(app, governor, readiness), settings,
+            lambda url: announce(f"{what} on {url} ({settings.ranks} ranks)"),
+        )  # fmt: skip
+    finally:
+        await governor.close()
+        lock.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +136,8 @@ async def serve(
     server = _Server(_uvicorn_config(serving.app, settings), started)
     failed = serving.governor.live.core.failed
     serving.readiness.watch(failed)
-    failed.add_done_callback(lambda _: server.stop())
+    loop = asyncio.get_running_loop()
+    failed.add_done_callback(lambda _: loop.call_later(FAILURE_LINGER_SECONDS, server.stop))
     async with _signals(server.stop), _periodic(serving.governor):
         await server.serve(sockets=[listener])
     serving.readiness.stopping()
@@ -126,22 +189,25 @@ async def _periodic(governor: Governor) -> AsyncIterator[None]:
     async def expire() -> None:
         await governor.expire_leases()
 
+    stopping = asyncio.Event()
     tasks = [
-        asyncio.create_task(_every(LEASE_TICK_SECONDS, expire)),
-        asyncio.create_task(_every(SNAPSHOT_SECONDS, snapshot)),
+        asyncio.create_task(_every(LEASE_TICK_SECONDS, expire, stopping)),
+        asyncio.create_task(_every(SNAPSHOT_SECONDS, snapshot, stopping)),
     ]
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        stopping.set()  # not cancelled: what has begun ends whole
+        await asyncio.gather(*tasks)
 
 
-async def _every(seconds: float, act: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await asyncio.sleep(seconds)
+async def _every(
+    seconds: float, act: Callable[[], Awaitable[None]], stopping: asyncio.Event
+) -> None:
+    while not stopping.is_set():
         try:
             await act()
         except EngineError as error:
             _log.warning("%s", error)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), seconds)

@@ -10,6 +10,7 @@ from controlplane.auth.tokens import TokenStore
 from controlplane.clock import SystemClock
 from trimtab.commands.options import config_option, opened_database
 from trimtab.commands.serve import login_url
+from trimtab.errors import InputError
 
 
 @click.group(epilog="Example: trimtab token create --role engine --engine e0 --name e0-telemetry")
@@ -17,10 +18,18 @@ def command() -> None:
     """Create, list and revoke access tokens."""
 
 
-@command.command(epilog="Example: trimtab token create --role operator --name anna")
+@command.command(
+    epilog="Examples: trimtab token create --role operator --name anna · "
+    "trimtab token create --role inference --name bench --engine-tokens var/engine-tokens.json"
+)
 @config_option
 @click.option("--name", required=True, help="Unique name, for the audit log.")
-@click.option("--role", required=True, type=click.Choice([role.value for role in Role]))
+@click.option("--role", required=True, help=f"{', '.join(Role)}; of an engine also inference.")
+@click.option(
+    "--engine-tokens",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Make a token of an engine instead: its hash goes into this file.",
+)
 @click.option("--engine", default=None, help="Engine id; for role engine only.")
 @click.option(
     "--days",
@@ -29,15 +38,40 @@ def command() -> None:
     help="Lifetime; without it the token lives until it is revoked.",
 )
 def create(
-    config: Path | None, name: str, role: str, engine: str | None, days: float | None
+    config: Path | None, name: str, role: str, engine_tokens: Path | None, engine: str | None,
+    days: float | None,
 ) -> None:  # fmt: skip
     """Create a token and print its secret, which is shown only now."""
+    if engine_tokens is not None:
+        click.echo(_engine_token(engine_tokens, name, role, engine, days))
+        return
+    if role not in list(Role):
+        raise InputError(f"role {role!r} is unknown; use one of {', '.join(Role)}")
     with opened_database(config) as (_, database):
         secret = TokenStore(database, SystemClock()).create(
             name, Role(role), engine_id=engine,
             lifetime_seconds=None if days is None else days * 86400,
         )  # fmt: skip
     click.echo(secret)
+
+
+def _engine_token(
+    file: Path, name: str, role: str, engine: str | None, days: float | None
+) -> str:  # fmt: skip
+    from engine.errors import EngineError
+    from engine.server.tokens import Role as EngineRole
+    from engine.server.tokens import create_token
+
+    if engine is not None or days is not None:
+        raise InputError("--engine and --days are for the control plane's tokens")
+    if role not in list(EngineRole):
+        raise InputError(f"role {role!r} is unknown; an engine has {', '.join(EngineRole)}")
+    try:
+        return create_token(file, name=name, role=EngineRole(role))
+    except EngineError as error:
+        raise InputError(error.detail) from None
+    except OSError as error:
+        raise InputError(f"token file {file} cannot be written: {error.strerror}") from None
 
 
 @command.command(name="list", epilog="Example: trimtab token list")

@@ -56,8 +56,9 @@ def _operations(governor: Governor, book: TokenBook) -> APIRouter:
         return await mutated(request, governor, PlacementBody, _place)
 
     async def _place(body: PlacementBody, ticket: Ticket) -> Answer:
-        await asyncio.to_thread(live.placements.put, body)
         config = live.configs.current.config.model_copy(update={"placement": body.placement_id})
+        live.core.check(config)
+        await asyncio.to_thread(live.placements.put, body)
         cause = Cause(kind=CauseKind.OPERATOR, reason=f"PUT placement {body.placement_id}")
         return await live.commit(Change(config=config, cause=cause), ticket)
 

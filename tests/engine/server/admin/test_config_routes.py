@@ -184,7 +184,7 @@ async def test_an_epoch_that_is_no_number_is_refused(tmp_path: Path, epoch: str)
         headers = await engine.guard()
         headers["X-Fencing-Epoch"] = epoch
         answer = await engine.client.delete(
-            "/admin/v1/freeze", headers={k: v.encode() for k, v in headers.items()}
+            "/admin/v1/freeze", headers=[(k.encode(), v.encode()) for k, v in headers.items()]
         )
         assert (answer.status_code, answer.json()["field"]) == (422, "X-Fencing-Epoch")
 
@@ -373,7 +373,7 @@ async def test_who_may_read_and_who_may_change(
 async def test_without_a_known_token_nothing_is_said(tmp_path: Path, header: str) -> None:
     async with echo_engine(tmp_path) as engine:
         answer = await engine.client.get(
-            "/admin/v1/config", headers={"Authorization": header.encode()} if header else {}
+            "/admin/v1/config", headers=[(b"Authorization", header.encode())] if header else []
         )
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"] == "Bearer"
