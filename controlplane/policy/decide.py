@@ -150,7 +150,8 @@ def _choose(wishes: Sequence[Candidate], snapshot: Snapshot, policy: Policy) -> 
 
 def _outranked(winner: Candidate) -> Hold:
     return Hold(
-        Reason.OUTRANKED, f"One change at a time: {winner.knob} to {winner.target} comes first."
+        Reason.OUTRANKED,
+        f"One change at a time: {winner.knob} to {str(winner.target)[:12]} comes first.",
     )
 
 
