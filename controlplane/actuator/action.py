@@ -16,7 +16,12 @@ from pydantic import BaseModel, ConfigDict
 
 from contract.runtime_config import RuntimeConfig
 from controlplane.actuator.engine_admin import Mutation
+from controlplane.policy.decision import Proposal
 from controlplane.policy.knob import Knob, Mode
+from controlplane.policy.measurement import Measurement
+from controlplane.policy.policy import VerifyPlan
+from controlplane.policy.verify import VerifyResult
+from controlplane.slo.settings import SloSettings
 from controlplane.slo.status import SloName
 
 
@@ -165,40 +170,6 @@ class Intent(BaseModel):
     sends: int = 0
 
 
-class Verdict(StrEnum):
-    """The word of a verification."""
-
-    PASS = "pass"  # noqa: S105 (a verdict, not a password)
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"
-
-
-class VerifyCheck(BaseModel):
-    """One line of the verification table."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    verdict: Verdict
-    before: float | None = None
-    after: float | None = None
-    limit: float | None = None
-    n: int = 0
-    message: str = ""
-
-
-class Verification(BaseModel):
-    """A verdict with its table. `final` says that more data will not change it (early stop)."""
-
-    model_config = ConfigDict(frozen=True)
-
-    verdict: Verdict
-    message: str = ""
-    weak: bool = True
-    final: bool = False
-    checks: tuple[VerifyCheck, ...] = ()
-
-
 class Action(BaseModel):
     """One action; see the module for its phases.
 
@@ -238,7 +209,7 @@ class Action(BaseModel):
     abort_by: str = ""
     approved_by: str = ""
     revert_of: str = ""
-    verification: Verification | None = None
+    verification: VerifyResult | None = None
     note: str = ""
 
     @property

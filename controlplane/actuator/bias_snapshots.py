@@ -1,5 +1,7 @@
 """Bias snapshots that the control plane keeps, so that the last known good outlives an engine."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -21,12 +23,14 @@ def store(
         row.payload = payload
 
 
-def without_payload(session: Session, engine_id: str) -> frozenset[str]:
-    """Hashes of an engine's versions whose payload is not stored."""
+def hashes_without_payload(
+    session: Session, engine_id: str, hashes: Sequence[str]
+) -> frozenset[str]:
+    """Those of an engine's hashes whose payload is not stored for it."""
     query = select(BiasSnapshot.bias_hash).where(
-        BiasSnapshot.engine_id == engine_id, BiasSnapshot.payload.is_(None)
+        BiasSnapshot.engine_id == engine_id, BiasSnapshot.payload.is_not(None)
     )
-    return frozenset(session.scalars(query))
+    return frozenset(hashes) - frozenset(session.scalars(query))
 
 
 def stored_hashes(session: Session) -> frozenset[str]:

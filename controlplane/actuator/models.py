@@ -113,8 +113,22 @@ class EngineReadback(Base):
     biases: Mapped[dict[str, Any] | None]
     seen_generation: Mapped[int | None]
     baseline: Mapped[dict[str, Any] | None]
-    live_bias: Mapped[str | None] = mapped_column(String(64))
-    live_since: Mapped[float | None]
+
+
+class LoadReferenceRecord(Base):
+    """Expert shares of an engine while its bias was good; replaced when one is marked anew.
+
+    `payload` is what `detectors.reference.LoadReference.to_bytes` gives.
+    """
+
+    __tablename__ = "load_reference"
+
+    engine_id: Mapped[str] = mapped_column(String(128), primary_key=True)
+    bias_hash: Mapped[str | None] = mapped_column(String(64))
+    captured_at: Mapped[float]
+    author: Mapped[str] = mapped_column(String(128))
+    windows: Mapped[int]
+    payload: Mapped[bytes]
 
 
 class PolicyVersion(Base):

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from controlplane.actuator.action import Action, Verification
+from controlplane.actuator.action import Action, VerifyResult
 from controlplane.actuator.engine_admin import EngineAdmin
 from controlplane.actuator.world import Telemetry
 
@@ -22,7 +22,7 @@ class Evidence(Protocol):
         """Generation, freshness and request durations of an engine."""
         ...
 
-    def verification(self, action: Action, at: float) -> Verification:
+    def verification(self, action: Action, at: float) -> VerifyResult:
         """The verdict on the engines that run an action's change."""
         ...
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from contract.admin import CauseKind, ConfigDocument, ConfigState
 from contract.runtime_config import RuntimeConfig
-from controlplane.actuator.action import Action, Change, ChangeKind, Intent, Target, Verification
+from controlplane.actuator.action import Action, Change, ChangeKind, Intent, Target, VerifyResult
 
 FOREIGN_CAUSES = frozenset({CauseKind.OPERATOR, CauseKind.ALERT, CauseKind.DECISION})
 """Causes of a generation that express somebody's will; boot, lease and fault do not."""
@@ -59,7 +59,7 @@ class World:
     revert_frozen: bool = False
     observations: dict[str, Observation] = field(default_factory=dict)
     telemetry: dict[str, Telemetry] = field(default_factory=dict)
-    verification: Verification | None = None
+    verification: VerifyResult | None = None
     blobs: frozenset[str] = frozenset()
 
     def see(self, engine_id: str) -> Observation:

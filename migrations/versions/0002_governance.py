@@ -126,9 +126,17 @@ def upgrade() -> None:
         sa.Column("biases", sa.JSON(), nullable=True),
         sa.Column("seen_generation", sa.BigInteger(), nullable=True),
         sa.Column("baseline", sa.JSON(), nullable=True),
-        sa.Column("live_bias", sa.String(length=64), nullable=True),
-        sa.Column("live_since", sa.Double(), nullable=True),
         sa.PrimaryKeyConstraint("engine_id", name=op.f("pk_engine_readback")),
+    )
+    op.create_table(
+        "load_reference",
+        sa.Column("engine_id", sa.String(length=128), nullable=False),
+        sa.Column("bias_hash", sa.String(length=64), nullable=True),
+        sa.Column("captured_at", sa.Double(), nullable=False),
+        sa.Column("author", sa.String(length=128), nullable=False),
+        sa.Column("windows", sa.BigInteger(), nullable=False),
+        sa.Column("payload", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("engine_id", name=op.f("pk_load_reference")),
     )
     op.create_table(
         "freeze",
@@ -194,6 +202,7 @@ def downgrade() -> None:
     op.drop_index("ix_freeze_lifted", table_name="freeze")
     op.drop_table("freeze")
     op.drop_table("engine_readback")
+    op.drop_table("load_reference")
     op.drop_index("ix_decision_engine_at", table_name="decision")
     op.drop_index("ix_decision_at", table_name="decision")
     op.drop_table("decision")

@@ -13,7 +13,7 @@ from controlplane.actuator.action import (
     Target,
     Timing,
     Verdict,
-    Verification,
+    VerifyResult,
 )
 from controlplane.actuator.actuator import Actuator
 from controlplane.actuator.fence import LEASE_NAME, Fence
@@ -27,9 +27,9 @@ from controlplane.policy.knob import Knob, Mode
 from tests.support.contract_engine import ContractEngine
 from tests.support.loopback_server import Switchboard
 
-PASS = Verification(verdict=Verdict.PASS, message="better")
-FAIL = Verification(verdict=Verdict.FAIL, message="TPOT worse by 30 %", final=True)
-UNSURE = Verification(verdict=Verdict.INCONCLUSIVE, message="n is 12, needs 40")
+PASS = VerifyResult(verdict=Verdict.PASS, message="better")
+FAIL = VerifyResult(verdict=Verdict.FAIL, message="TPOT worse by 30 %", final=True)
+UNSURE = VerifyResult(verdict=Verdict.INCONCLUSIVE, message="n is 12, needs 40")
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Words:
     """Evidence whose verdict a test sets; telemetry follows the engines at once."""
 
     engines: dict[str, ContractEngine]
-    word: Verification = PASS
+    word: VerifyResult = PASS
     deaf: bool = False
 
     def telemetry(self, engine_id: str, at: float) -> Telemetry:
@@ -46,7 +46,7 @@ class Words:
         generation = self.engines[engine_id].document.generation
         return Telemetry(generation=generation, fresh=True, request_p99_seconds=1.0)
 
-    def verification(self, action: Action, at: float) -> Verification:
+    def verification(self, action: Action, at: float) -> VerifyResult:
         return self.word
 
 

@@ -10,7 +10,7 @@ from contract.headers import config_etag
 from contract.problem import Problem
 from contract.runtime_config import RuntimeConfig
 from controlplane.actuator import outcome
-from controlplane.actuator.action import FINAL, Action, Intent, Phase, Verdict, Verification
+from controlplane.actuator.action import FINAL, Action, Intent, Phase, Verdict, VerifyResult
 from controlplane.actuator.reconcile import reconcile
 from controlplane.actuator.world import Observation, Telemetry, World
 from tests.support.governed import make_action
@@ -76,7 +76,7 @@ class Model:
         return World(
             now=self.now, frozen=self.frozen, observations=seen,
             telemetry={"engine-0": Telemetry(generation=generation, fresh=True)},
-            verification=Verification(verdict=self.verdict),
+            verification=VerifyResult(verdict=self.verdict),
         )  # fmt: skip
 
     def send(self, action: Action, intent: Intent) -> Action:
