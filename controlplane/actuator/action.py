@@ -94,6 +94,19 @@ class Change(BaseModel):
         return f"{self.knob or 'config'}={self.after}"
 
     @property
+    def proposal(self) -> Proposal:
+        """The change as verification knows it.
+
+        A whole config has no single knob: it is judged by its guards, beside its capacity factor.
+        """
+        wanted = self.after if self.config is None else self.config.capacity_factor
+        return Proposal(
+            knob=self.knob or Knob.CAPACITY_FACTOR, current=self.before, target=wanted,
+            direction=self.direction, target_slo=self.target_slo, relax=self.relax,
+            lease_seconds=self.lease_seconds,
+        )  # fmt: skip
+
+    @property
     def can_revert(self) -> bool:
         """A bias that was rolled away from is bad: it is never put back."""
         return self.kind is not ChangeKind.BIAS_ROLLBACK
@@ -119,6 +132,23 @@ class Timing(BaseModel):
     approval: float = 1800.0
     unreachable: float = 300.0
     quarantine: float = 3600.0
+
+
+class Judging(BaseModel):
+    """What a verification goes by, fixed when the action is made.
+
+    Attributes:
+        plan, slo: of the policy at the time.
+        before: what was measured just before, by engine.
+        window_seconds: length of the windows that are measured.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    plan: VerifyPlan = VerifyPlan()
+    slo: SloSettings = SloSettings()
+    before: dict[str, Measurement] = {}
+    window_seconds: float = 10.0
 
 
 class TargetState(StrEnum):
@@ -178,6 +208,7 @@ class Action(BaseModel):
         decision_id: the decision that made it; "" for an operator's own.
         engine_id, group: where the decision was made; `targets` may be more engines, canary first.
         created_by: "governor", or the operator's name.
+        judging: what verification goes by.
         phase_since: when this phase was entered; `deadline`: when it must be judged.
         extended: whether verification has been extended already.
         abort_by: operator who asked to abort; "" for none.
@@ -196,6 +227,7 @@ class Action(BaseModel):
     mode: Mode
     change: Change
     timing: Timing
+    judging: Judging = Judging()
     targets: tuple[Target, ...]
     created_by: str
     created_at: float

@@ -19,7 +19,6 @@ from controlplane.actuator.action import (
     Intent,
     Phase,
     TargetState,
-    Verdict,
 )
 from controlplane.actuator.bias_snapshots import payload_of, stored_hashes
 from controlplane.actuator.fence import Fence
@@ -31,6 +30,7 @@ from controlplane.audit.chain import Event, digest
 from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.errors import ConflictError, EngineError, EngineRefusedError, FencedError
+from controlplane.policy.verify import Verdict
 
 LOGGER = logging.getLogger(__name__)
 MAX_PASSES = 16

@@ -1,8 +1,9 @@
 """SETTLING and VERIFYING: wait for requests of the new generation, then judge, extend or revert."""
 
-from controlplane.actuator.action import Action, Phase, Target, Verdict
+from controlplane.actuator.action import Action, Phase, Target
 from controlplane.actuator.reverting import start_revert
 from controlplane.actuator.world import World, foreign_since, runs_change
+from controlplane.policy.verify import Verdict
 
 TELEMETRY_GRACE_SECONDS = 60.0
 """How long settling waits for a frame of the new generation beyond its own time."""

@@ -2,9 +2,10 @@
 
 from typing import Protocol
 
-from controlplane.actuator.action import Action, VerifyResult
+from controlplane.actuator.action import Action
 from controlplane.actuator.engine_admin import EngineAdmin
 from controlplane.actuator.world import Telemetry
+from controlplane.policy.verify import VerifyResult
 
 
 class EngineAdmins(Protocol):

@@ -12,8 +12,6 @@ from controlplane.actuator.action import (
     Phase,
     Target,
     Timing,
-    Verdict,
-    VerifyResult,
 )
 from controlplane.actuator.actuator import Actuator
 from controlplane.actuator.fence import LEASE_NAME, Fence
@@ -24,12 +22,13 @@ from controlplane.clock import ManualClock
 from controlplane.db.database import Database
 from controlplane.errors import NotFoundError
 from controlplane.policy.knob import Knob, Mode
+from controlplane.policy.verify import Verdict, VerifyResult
 from tests.support.contract_engine import ContractEngine
 from tests.support.loopback_server import Switchboard
 
-PASS = VerifyResult(verdict=Verdict.PASS, message="better")
-FAIL = VerifyResult(verdict=Verdict.FAIL, message="TPOT worse by 30 %", final=True)
-UNSURE = VerifyResult(verdict=Verdict.INCONCLUSIVE, message="n is 12, needs 40")
+PASS = VerifyResult(verdict=Verdict.PASS, message="better", rows=())
+FAIL = VerifyResult(verdict=Verdict.FAIL, message="TPOT worse by 30 %", rows=(), final=True)
+UNSURE = VerifyResult(verdict=Verdict.INCONCLUSIVE, message="n is 12, needs 40", rows=())
 
 
 @dataclass

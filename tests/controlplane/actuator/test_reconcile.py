@@ -10,9 +10,10 @@ from contract.headers import config_etag
 from contract.problem import Problem
 from contract.runtime_config import RuntimeConfig
 from controlplane.actuator import outcome
-from controlplane.actuator.action import FINAL, Action, Intent, Phase, Verdict, VerifyResult
+from controlplane.actuator.action import FINAL, Action, Intent, Phase
 from controlplane.actuator.reconcile import reconcile
 from controlplane.actuator.world import Observation, Telemetry, World
+from controlplane.policy.verify import Verdict, VerifyResult
 from tests.support.governed import make_action
 
 EVENTS = st.sampled_from([
@@ -67,6 +68,8 @@ class Model:
                 self.verdict = Verdict(event)
             case "unsure":
                 self.verdict = Verdict.INCONCLUSIVE
+            case _:
+                pass
 
     def world(self) -> World:
         seen = {}
@@ -76,7 +79,7 @@ class Model:
         return World(
             now=self.now, frozen=self.frozen, observations=seen,
             telemetry={"engine-0": Telemetry(generation=generation, fresh=True)},
-            verification=VerifyResult(verdict=self.verdict),
+            verification=VerifyResult(verdict=self.verdict, message="", rows=()),
         )  # fmt: skip
 
     def send(self, action: Action, intent: Intent) -> Action:
