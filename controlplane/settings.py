@@ -100,6 +100,30 @@ class AuthSettings(Section):
     session_hours: int = Field(default=12, ge=1, le=24 * 30)
 
 
+_ALERTS = (
+    "MoeBiasDrift", "MoeOverflowHigh", "MoeCapacityEffectiveLow", "MoeCapacityEffectiveCritical",
+    "MoeExpertLoadSkew", "MoeExpertLoadSkewSevere", "MoeAssignmentsDropped", "MoeLoadSharesMoved",
+    "TtftBurnPage", "TtftBurnPageSlow", "TpotBurnPage", "TpotBurnPageSlow", "OverflowBurnPage",
+)  # fmt: skip
+
+
+class GovernorSettings(Section):
+    """What the governor starts with.
+
+    Attributes:
+        enabled: False serves without a governor: this process never leads.
+        policy: name of the policy of engines that nothing is assigned to.
+        alerts: alert name → policy that must govern the engine for the alert to ask for an
+            evaluation; "" means whichever does. Other alerts are kept and ignored.
+        evaluate_threads: engines that are evaluated side by side.
+    """
+
+    enabled: bool = True
+    policy: str = Field(default="default", min_length=1, max_length=64)
+    alerts: dict[str, str] = Field(default_factory=lambda: dict.fromkeys(_ALERTS, ""))
+    evaluate_threads: int = Field(default=4, ge=1, le=64)
+
+
 class Settings(BaseSettings):
     """All settings of the control plane.
 
@@ -127,6 +151,7 @@ class Settings(BaseSettings):
     ingest: IngestSettings = IngestSettings()
     history: HistorySettings = HistorySettings()
     auth: AuthSettings = AuthSettings()
+    governor: GovernorSettings = GovernorSettings()
 
     @model_validator(mode="after")
     def _engine_ids_are_unique(self) -> Self:

@@ -2,9 +2,13 @@
 
 from typing import Protocol
 
+from sqlalchemy.orm import Session
+
 from controlplane.actuator.action import Action
 from controlplane.actuator.engine_admin import EngineAdmin
 from controlplane.actuator.world import Telemetry
+from controlplane.policy.measurement import Measurement
+from controlplane.policy.policy import Policy
 from controlplane.policy.verify import VerifyResult
 
 
@@ -33,4 +37,23 @@ class PhaseListener(Protocol):
 
     def __call__(self, before: Action | None, after: Action) -> None:
         """`before` is None for a new action."""
+        ...
+
+
+class Measuring(Protocol):
+    """What operators' acts need of the history; the scheduling layer reads it."""
+
+    def before(self, engine_id: str, policy: Policy) -> dict[str, Measurement]:
+        """The engine as it is now, for comparison after a change."""
+        ...
+
+    def stored_biases(self) -> frozenset[str]:
+        """Bias versions whose payload the control plane holds."""
+        ...
+
+    def capture_reference(
+        self, session: Session, engine_id: str, bias_hash: str | None, *, author: str,
+        seconds: float,
+    ) -> int:  # fmt: skip
+        """Take the expert shares under a bias that was just marked good; gives the windows."""
         ...

@@ -205,10 +205,11 @@ class ContractEngine:
         if dry_run:
             return self.result(dry_run=True)
         before = self.config
+        holder = f"{body.cause.kind}:{body.cause.id or body.cause.actor}"
         for knob in KNOBS:
             if knob in body.lease_seconds:
                 restore = self.leases[knob][0] if knob in self.leases else getattr(before, knob)
-                self.leases[knob] = (restore, body.lease_seconds[knob], body.cause.actor)
+                self.leases[knob] = (restore, body.lease_seconds[knob], holder)
             elif getattr(before, knob) != getattr(body.config, knob):
                 self.leases.pop(knob, None)
         if body.config == before and body.lease_seconds:

@@ -1,0 +1,60 @@
+"""Turns waiting alerts into evaluations: one per engine, however many alerts ask for it."""
+
+from collections.abc import Mapping
+
+from controlplane.actuator.fence import Fence
+from controlplane.actuator.groups import Groups
+from controlplane.scheduling.evaluator import Evaluator
+from controlplane.scheduling.inbox import EVALUATED, IGNORED, Inbox
+from controlplane.scheduling.models import AlertInbox
+
+
+class AlertWork:
+    """The job that empties the inbox."""
+
+    def __init__(
+        self, inbox: Inbox, evaluator: Evaluator, groups: Groups, allowed: Mapping[str, str]
+    ) -> None:
+        self._inbox = inbox
+        self._evaluator = evaluator
+        self._groups = groups
+        self._allowed = dict(allowed)
+
+    def run(self, fence: Fence) -> None:
+        """Evaluate what the waiting alerts are about."""
+        waiting = self._inbox.pending()
+        if not waiting:
+            return
+        engines = set(self._groups.everyone())
+        by_engine: dict[str, list[AlertInbox]] = {}
+        for alert in waiting:
+            why = self._why_ignored(alert, engines)
+            if why is not None or alert.engine_id is None:
+                self._inbox.settle(alert.key, state=IGNORED, outcome=why or "", check=fence.check)
+            else:
+                by_engine.setdefault(alert.engine_id, []).append(alert)
+        for engine_id, alerts in by_engine.items():
+            self._evaluate(engine_id, alerts, fence)
+
+    def _evaluate(self, engine_id: str, alerts: list[AlertInbox], fence: Fence) -> None:
+        outcome = self._evaluator.evaluate(engine_id, fence, origin=f"alert:{alerts[0].key}")
+        if outcome is None:
+            return  # another action took the group meanwhile: the alert waits for the next run
+        for alert in alerts:
+            told = f"{outcome.decision.reason}: {outcome.decision.explanation}"
+            if alert.truncated:
+                told += f" ({alert.truncated} alerts of this group were not delivered)"
+            self._inbox.settle(
+                alert.key, state=EVALUATED, outcome=told, decision_id=outcome.decision_id,
+                check=fence.check,
+            )  # fmt: skip
+
+    def _why_ignored(self, alert: AlertInbox, engines: set[str]) -> str | None:
+        why = self._inbox.why_ignored(alert, self._allowed, engines)
+        wanted = self._allowed.get(alert.alertname, "")
+        if why is not None or not wanted or alert.engine_id is None:
+            return why
+        governing = self._evaluator.governed(alert.engine_id).policy.name
+        if governing == wanted:
+            return None
+        return f"{alert.alertname} asks for policy {wanted}; {governing} governs the engine"

@@ -1,0 +1,61 @@
+"""The governor's own series: what an evaluation saw, what was decided, what became of actions."""
+
+from controlplane.actuator.action import IN_FLIGHT, Action
+from controlplane.detectors.finding import DetectorName, Finding, FindingState
+from controlplane.metrics import Instruments
+from controlplane.policy.decision import Decision
+from controlplane.policy.snapshot import Snapshot
+
+
+class EvaluationGauges:
+    """Writes the `trimtab_*` series of evaluations and actions."""
+
+    def __init__(self, instruments: Instruments) -> None:
+        self._instruments = instruments
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Gauges of one engine, as the snapshot has them."""
+        engine, gauge = snapshot.engine_id, self._instruments.gauge
+        gauge("trimtab_engine_reachable").labels(engine).set(1.0 if snapshot.reachable else 0.0)
+        if snapshot.data_age_seconds is not None:
+            gauge("trimtab_frame_age_seconds").labels(engine).set(snapshot.data_age_seconds)
+        for finding in snapshot.findings:
+            firing = 1.0 if finding.state is FindingState.FIRING else 0.0
+            gauge("trimtab_findings_firing").labels(engine, finding.detector.value).set(firing)
+            if finding.detector is DetectorName.BIAS_DRIFT:
+                self._show_skew(engine, finding)
+        for slo in snapshot.slos:
+            if slo.budget_remaining_ratio is not None:
+                gauge("trimtab_slo_budget_remaining_ratio").labels(engine, slo.slo.value).set(
+                    slo.budget_remaining_ratio
+                )
+            for index, tier in enumerate(slo.tiers):
+                if index == 0:
+                    bad = tier.bad / tier.total if tier.total else 0.0
+                    gauge("trimtab_slo_bad_ratio").labels(engine, slo.slo.value).set(bad)
+                gauge("trimtab_slo_burn_rate_ratio").labels(
+                    engine, slo.slo.value, f"{tier.long_seconds}s"
+                ).set(tier.burn_long)
+
+    def count(self, engine_id: str, decision: Decision) -> None:
+        """One more decision that says something new."""
+        self._instruments.counter("trimtab_decisions_total").labels(
+            engine_id, decision.policy, decision.reason.value
+        ).inc()
+
+    def on_phase(self, before: Action | None, after: Action) -> None:
+        """An action has moved (`actuator.ports.PhaseListener`)."""
+        in_flight = self._instruments.gauge("trimtab_action_in_flight").labels(after.engine_id)
+        in_flight.set(1.0 if after.phase in IN_FLIGHT else 0.0)
+        if after.is_final and (before is None or not before.is_final):
+            knob = after.change.knob.value if after.change.knob else "config"
+            self._instruments.counter("trimtab_actions_total").labels(
+                after.engine_id, knob, after.phase.value
+            ).inc()
+
+    def _show_skew(self, engine: str, drift: Finding) -> None:
+        gauge = self._instruments.gauge
+        gauge("trimtab_bias_drift_tau_ratio").labels(engine).set(max(0.0, drift.low or 0.0))
+        live = drift.evidence.get("tau_live")
+        if isinstance(live, int | float):
+            gauge("trimtab_expert_skew_tau_ratio").labels(engine).set(float(live))

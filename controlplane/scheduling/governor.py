@@ -1,0 +1,154 @@
+"""The governor of one process: wires history, policy and actuator, and runs them while it leads."""
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from controlplane.actuator.actuator import Actuator
+from controlplane.actuator.engine_admins import HttpEngineAdmins
+from controlplane.actuator.fence import Fence
+from controlplane.actuator.groups import Groups
+from controlplane.actuator.halts import Halts
+from controlplane.actuator.lease_renewal import renew
+from controlplane.actuator.operations import Operations
+from controlplane.actuator.readback import Readback
+from controlplane.auth.engines import EngineRegistry
+from controlplane.clock import Clock
+from controlplane.db.database import Database
+from controlplane.history.history import History
+from controlplane.metrics import Instruments
+from controlplane.scheduling.alert_work import AlertWork
+from controlplane.scheduling.evaluator import Evaluator
+from controlplane.scheduling.evidence import HistoryEvidence
+from controlplane.scheduling.gauges import EvaluationGauges
+from controlplane.scheduling.inbox import Inbox
+from controlplane.scheduling.jobs import Job, Jobs
+from controlplane.scheduling.leader import Leader
+from controlplane.scheduling.lease import Lease
+from controlplane.scheduling.measuring import HistoryMeasuring
+from controlplane.scheduling.references import ENOUGH_WINDOWS, LoadReferences
+from controlplane.scheduling.snapshots import SnapshotBuilder
+from controlplane.scheduling.windows import AlignedWindows
+from controlplane.settings import GovernorSettings
+
+LOGGER = logging.getLogger(__name__)
+BEAT_SECONDS = 1.0
+TEND_SECONDS = 10.0
+
+
+class Governor:
+    """Everything that watches and acts. `start` claims the lease; `stop` gives it back.
+
+    `operations`, `halts`, `readback`, `groups`, `inbox` and `leader` are what routes and pages use.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        history: History,
+        registry: EngineRegistry,
+        instruments: Instruments,
+        settings: GovernorSettings,
+        *,
+        holder: str,
+        more_jobs: Sequence[Job] = (),
+        lease: Lease | None = None,
+    ) -> None:
+        self.settings = settings
+        self.database = database
+        self._clock = clock
+        self._history = history
+        self.admins = HttpEngineAdmins(registry)
+        self.readback = Readback(database, clock, self.admins)
+        self.groups = Groups(registry, self.readback)
+        self.inbox = Inbox(database, clock, instruments)
+        gauges = EvaluationGauges(instruments)
+        windows = AlignedWindows(history)
+        self.references = LoadReferences(database, clock, history)
+        builder = SnapshotBuilder(database, clock, history, windows, self.readback, self.references)
+        self.evaluator = Evaluator(
+            database, self.admins, self.readback, builder, self.groups, settings.policy, gauges,
+            listeners=(gauges.on_phase,),
+        )  # fmt: skip
+        self.actuator = Actuator(
+            database, clock, self.admins, HistoryEvidence(history, windows),
+            listeners=(gauges.on_phase,),
+        )  # fmt: skip
+        self.operations = Operations(
+            database, clock, self.admins, self.groups,
+            HistoryMeasuring(database, builder, self.references), settings.policy,
+        )  # fmt: skip
+        self.halts = Halts(database, clock, self.admins, self.groups, self.readback)
+        self._alerts = AlertWork(self.inbox, self.evaluator, self.groups, settings.alerts)
+        self._due: dict[str, float] = {}
+        self._pool = ThreadPoolExecutor(settings.evaluate_threads, "evaluate")
+        jobs = (*self._jobs(), *more_jobs)
+        self.leader = Leader(
+            lease or Lease(database, clock, holder), instruments,
+            lambda mandate, fenced: Jobs(jobs, clock, instruments, mandate, fenced),
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Claim the lease, unless the settings say that this process never leads."""
+        if self.settings.enabled:
+            self.leader.start()
+
+    def stop(self) -> None:
+        """Finish what runs, and let a successor in."""
+        self.leader.stop()
+        self._pool.shutdown()
+        self.admins.close()
+
+    def _jobs(self) -> tuple[Job, ...]:
+        return (
+            Job("evaluate", BEAT_SECONDS, self.evaluate_due),
+            Job("reconcile", BEAT_SECONDS, self.reconcile),
+            Job("alerts", BEAT_SECONDS, self._alerts.run),
+            Job("freezes", BEAT_SECONDS, lambda fence: self.halts.expire(fence.epoch)),
+            Job("read-back", TEND_SECONDS, self.tend),
+        )
+
+    def reconcile(self, fence: Fence) -> None:
+        """Carry every open action forward."""
+        self.actuator.run(fence)
+
+    def evaluate_due(self, fence: Fence) -> None:
+        """Evaluate the engines whose policy's tick has come, side by side."""
+        now = self._clock.monotonic()
+        due = [name for name in self.groups.everyone() if self._due.get(name, 0.0) <= now]
+        for engine_id in due:
+            tick = self.evaluator.governed(engine_id).policy.tick_seconds
+            self._due[engine_id] = now + tick - BEAT_SECONDS / 4
+        self._side_by_side(due, lambda engine_id: self.evaluator.evaluate(engine_id, fence))
+
+    def tend(self, fence: Fence) -> None:
+        """Capabilities, bias versions and payloads, leases and references of every engine."""
+        self._side_by_side(self.groups.everyone(), lambda engine_id: self._tend(engine_id, fence))
+
+    def _tend(self, engine_id: str, fence: Fence) -> None:
+        self.readback.refresh_biases(engine_id, fence)
+        policy = self.evaluator.governed(engine_id).policy
+        newest = self._history.newest(engine_id)
+        silent = None if newest is None else max(0.0, self._clock.now() - newest.ended)
+        renew(
+            self.admins, engine_id, fence, lease_seconds=policy.lease_seconds,
+            silent_seconds=silent,
+        )  # fmt: skip
+        lkg = None if newest is None else newest.header.lkg_bias
+        if lkg is not None and self.references.lacks(engine_id, lkg):
+            with self.database.write() as session:
+                fence.check(session)
+                self.references.capture(
+                    session, engine_id, lkg, author="engine", enough=ENOUGH_WINDOWS,
+                    seconds=policy.detectors.window_seconds,
+                )  # fmt: skip
+
+    def _side_by_side(self, engines: Sequence[str], run: Callable[[str], object]) -> None:
+        """Every engine has its turn; the first failure is raised once all have had it."""
+        futures = [self._pool.submit(run, engine_id) for engine_id in engines]
+        failures = [failure for future in futures if (failure := future.exception()) is not None]
+        for failure in failures[1:]:
+            LOGGER.error("one more engine failed: %s", failure)
+        if failures:
+            raise failures[0]

@@ -1,0 +1,85 @@
+"""Load references: expert shares while a bias was good, captured when one is marked good.
+
+A reference is taken on an operator's mark, or when an engine names a new last known good; never on
+its own during degradation.
+"""
+
+import threading
+
+from sqlalchemy.orm import Session
+
+from controlplane.actuator.models import LoadReferenceRecord
+from controlplane.clock import Clock
+from controlplane.db.database import Database
+from controlplane.detectors.reference import LoadReference, build_reference
+from controlplane.history.history import History
+from controlplane.history.window import EngineWindow
+
+LOOK_BACK_SECONDS = 600.0
+MIN_WINDOWS = 3
+ENOUGH_WINDOWS = 12
+"""An engine's own new last known good is captured once this many windows have run under it."""
+
+
+class LoadReferences:
+    """References of all engines, read once and kept until replaced."""
+
+    def __init__(self, database: Database, clock: Clock, history: History) -> None:
+        self._database = database
+        self._clock = clock
+        self._history = history
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[float, LoadReference]] = {}
+
+    def of(self, engine_id: str) -> LoadReference | None:
+        """The reference in force; None when none was captured."""
+        with self._database.read() as session:
+            row = session.get(LoadReferenceRecord, engine_id)
+            if row is None:
+                return None
+            with self._lock:
+                kept = self._kept.get(engine_id)
+                if kept is not None and kept[0] == row.captured_at:
+                    return kept[1]
+            reference = LoadReference.from_bytes(row.payload)
+        with self._lock:
+            self._kept[engine_id] = (row.captured_at, reference)
+        return reference
+
+    def capture(
+        self, session: Session, engine_id: str, bias_hash: str | None, *, author: str,
+        seconds: float, enough: int = MIN_WINDOWS,
+    ) -> int:  # fmt: skip
+        """Replace the reference by the recent windows under `bias_hash`; gives how many.
+
+        Nothing is replaced below `enough` windows: 0 is given.
+        """
+        windows = self._windows_under(engine_id, bias_hash, seconds)
+        if len(windows) < enough:
+            return 0
+        reference = build_reference(windows)
+        if reference is None:
+            return 0
+        row = session.get(LoadReferenceRecord, engine_id) or LoadReferenceRecord(
+            engine_id=engine_id
+        )
+        row.bias_hash, row.captured_at, row.author = bias_hash, self._clock.now(), author
+        row.windows, row.payload = reference.windows, reference.to_bytes()
+        session.add(row)
+        return reference.windows
+
+    def lacks(self, engine_id: str, bias_hash: str | None) -> bool:
+        """Whether the last known good has no reference of its own."""
+        with self._database.read() as session:
+            row = session.get(LoadReferenceRecord, engine_id)
+            return row is None or row.bias_hash != bias_hash
+
+    def _windows_under(
+        self, engine_id: str, bias_hash: str | None, seconds: float
+    ) -> list[EngineWindow]:
+        newest = self._history.newest(engine_id)
+        if newest is None:
+            return []
+        count = round(LOOK_BACK_SECONDS / seconds)
+        windows = self._history.windows(engine_id, newest.ended, seconds, count)
+        return [w for w in windows if set(w.live_biases) <= {bias_hash} and w.total_tokens > 0]

@@ -1,0 +1,157 @@
+"""Builds the `Snapshot` of one engine: history → detectors → SLOs → facts → holds."""
+
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from contract.admin import KnobSupport
+from controlplane.actuator import action_store, holds
+from controlplane.actuator.action import Action, Phase
+from controlplane.actuator.models import FreezeRecord
+from controlplane.actuator.readback import KnownEngine, Readback
+from controlplane.clock import Clock
+from controlplane.db.database import Database
+from controlplane.detectors.evaluate import evaluate as detect
+from controlplane.history.frames import NewestFrame
+from controlplane.history.history import History
+from controlplane.history.window import EngineWindow
+from controlplane.policy.facts import bias_facts, load_facts
+from controlplane.policy.knob import Knob
+from controlplane.policy.policy import Policy
+from controlplane.policy.snapshot import KnobChange, Snapshot
+from controlplane.scheduling.references import LoadReferences
+from controlplane.scheduling.windows import AlignedWindows
+from controlplane.slo.evaluate import evaluate as judge
+
+SLO_SECONDS = 600.0
+"""Windows that the SLOs are judged on: the longest governor tier."""
+CHANGES_SECONDS = 86_400.0
+_NOT_A_CHANGE = frozenset(
+    {Phase.SHADOW_LOGGED, Phase.REJECTED, Phase.EXPIRED, Phase.AWAITING_APPROVAL}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A snapshot, and the windows that it was made from."""
+
+    snapshot: Snapshot
+    windows: list[EngineWindow]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What the database holds against acting on a group."""
+
+    in_flight: str | None
+    changes: tuple[KnobChange, ...]
+    quarantined: dict[str, float]
+    awaiting: tuple[str, ...]
+    freezes: tuple[FreezeRecord, ...]
+    pinned: tuple[Knob, ...]
+
+
+class SnapshotBuilder:
+    """Reads everything that `decide` may look at."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        history: History,
+        windows: AlignedWindows,
+        readback: Readback,
+        references: LoadReferences,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._history = history
+        self._windows = windows
+        self._readback = readback
+        self._references = references
+
+    def build(
+        self, engine_id: str, group: str, policy: Policy, *, engines_in_group: int = 1
+    ) -> Built:
+        """The snapshot of one engine now."""
+        at = self._clock.now()
+        newest = self._history.newest(engine_id)
+        windows = self.windows(engine_id, newest, policy)
+        known = self._readback.known(engine_id)
+        with self._database.read() as session:
+            held = _held(session, engine_id, group, at)
+        findings, attribution = detect(
+            windows[-policy.detectors.history_windows :], self._references.of(engine_id),
+            policy.detectors,
+        )  # fmt: skip
+        age = None if newest is None else max(0.0, at - newest.ended)
+        snapshot = Snapshot(
+            at=at, engine_id=engine_id, group=group, data_age_seconds=age,
+            fresh=age is not None and age <= policy.slo.stale_seconds,
+            reachable=known is not None and known.reachable,
+            config=None if known is None else known.state,
+            observed_generation=None if newest is None else newest.header.config_generation,
+            findings=findings, attribution=attribution, slos=judge(windows, at, policy.slo),
+            bias=bias_facts(windows), load=load_facts(windows, policy),
+            in_flight=held.in_flight, changes=held.changes, quarantined=held.quarantined,
+            awaiting_approval=held.awaiting, frozen=bool(held.freezes),
+            freeze_reason=held.freezes[0].reason if held.freezes else "", pinned=held.pinned,
+            baseline=_baseline(known), live_knobs=_live_knobs(known),
+            engines_in_group=engines_in_group,
+        )  # fmt: skip
+        return Built(snapshot, windows)
+
+    def newest_windows(self, engine_id: str, policy: Policy) -> list[EngineWindow]:
+        """The complete windows of an engine up to now, oldest first."""
+        return self.windows(engine_id, self._history.newest(engine_id), policy)
+
+    def windows(
+        self, engine_id: str, newest: NewestFrame | None, policy: Policy
+    ) -> list[EngineWindow]:
+        """The complete windows of an engine, oldest first."""
+        if newest is None:
+            return []
+        seconds = policy.detectors.window_seconds
+        count = max(policy.detectors.history_windows, round(SLO_SECONDS / seconds))
+        return self._windows.last(engine_id, ended=newest.ended, seconds=seconds, count=count)
+
+
+def _held(session: Session, engine_id: str, group: str, at: float) -> _Held:
+    awaiting = [
+        action.change.key for action in action_store.open_of_group(session, group)
+        if action.phase is Phase.AWAITING_APPROVAL
+    ]  # fmt: skip
+    recent = action_store.find(session, engine_id=engine_id, since=at - CHANGES_SECONDS, limit=1000)
+    return _Held(
+        in_flight=action_store.in_flight(session, group),
+        changes=tuple(change for action in reversed(recent) for change in _changes(action)),
+        quarantined=holds.quarantined(session, group, at),
+        awaiting=tuple(awaiting),
+        freezes=tuple(holds.covering(session, engine_id=engine_id, group=group, at=at)),
+        pinned=tuple(Knob(row.knob) for row in holds.pins(session, at, engine_id)),
+    )
+
+
+def _changes(action: Action) -> list[KnobChange]:
+    """An attempt counts, also one that the engine refused: it is not repeated at once."""
+    if action.phase in _NOT_A_CHANGE or action.change.knob is None:
+        return []
+    return [
+        KnobChange(
+            knob=action.change.knob, at=action.created_at, direction=action.change.direction,
+            outcome=action.phase.value,
+        )
+    ]  # fmt: skip
+
+
+def _baseline(known: KnownEngine | None) -> dict[Knob, str | int | None]:
+    if known is None or known.baseline is None:
+        return {}
+    return {knob: getattr(known.baseline, knob.value) for knob in Knob}
+
+
+def _live_knobs(known: KnownEngine | None) -> tuple[Knob, ...]:
+    if known is None or known.capabilities is None:
+        return ()
+    live = {k.knob for k in known.capabilities.knobs if k.support is KnobSupport.LIVE}
+    return tuple(knob for knob in Knob if knob.value in live)
