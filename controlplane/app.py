@@ -3,9 +3,12 @@
 To add routes: write `controlplane/<package>/routes.py` with a module-level `router`, and add it to
 `ROUTERS`. To add something that runs: build it in `Plane`, put it on `app.state` under a name, and
 start and stop it in `_lifespan`. Routes take what they need from `app.state` by a dependency:
-`plane` (all of the below), `access`, `engines`, `history`, `receiver`, `probes`.
+`plane` (all of the below), `access`, `engines`, `history`, `receiver`, `probes`, `database`,
+`governor`, `governance`.
 """
 
+import secrets
+import socket
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -16,13 +19,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+import controlplane.actuator.routes
+import controlplane.audit.routes
 import controlplane.auth.routes
 import controlplane.history.routes
 import controlplane.ingest.routes
 import controlplane.probes
+import controlplane.scheduling.routes
 from contract import CONTRACT_VERSION
 from contract.headers import RETRY_AFTER
 from contract.problem import PROBLEM_MEDIA_TYPE, Problem
+from controlplane.audit.denials import audit_denials
 from controlplane.auth.access import Access
 from controlplane.auth.engines import EngineRegistry
 from controlplane.auth.roles import Role
@@ -36,6 +43,7 @@ from controlplane.ingest.routes import Receiver
 from controlplane.ingest.writer import FrameWriter
 from controlplane.metrics import Instruments
 from controlplane.probes import Probes
+from controlplane.scheduling.governor import Governor
 from controlplane.settings import Settings
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -43,6 +51,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     controlplane.ingest.routes.router,
     controlplane.history.routes.router,
     controlplane.auth.routes.router,
+    controlplane.audit.routes.router,
+    controlplane.actuator.routes.router,
+    controlplane.scheduling.routes.router,
 )
 
 
@@ -69,6 +80,12 @@ class Plane:
         self.writer = FrameWriter(self.history, settings.ingest, self.clock, self.instruments)
         self.decoders = ThreadPoolExecutor(settings.ingest.decode_threads, "decode")
         self.receiver = Receiver(settings.ingest, self.writer, self.instruments, self.decoders)
+        self.governor = Governor(
+            self.database, self.clock, self.history, self.engines, self.instruments,
+            settings.governor, holder=f"{socket.gethostname()}:{secrets.token_hex(4)}",
+        )  # fmt: skip
+        self.governance = self.governor.governance
+        self.access.on_denied.append(audit_denials(self.database, self.clock))
         self.probes = Probes(self.database, self.writer, self.instruments)
 
     def start(self) -> None:
@@ -80,9 +97,11 @@ class Plane:
         self.engines.sync()
         self._ensure_tokens()
         self.writer.start()
+        self.governor.start()
 
     def stop(self) -> None:
-        """Store what waits, stop what runs, close the database."""
+        """Stop acting, store what waits, stop what runs, close the database."""
+        self.governor.stop()
         self.writer.stop()
         self.decoders.shutdown()
         self.database.close()
@@ -120,6 +139,9 @@ def create_app(
     app.state.history = plane.history
     app.state.receiver = plane.receiver
     app.state.probes = plane.probes
+    app.state.database = plane.database
+    app.state.governor = plane.governor
+    app.state.governance = plane.governance
     app.add_exception_handler(TrimtabError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     for router in ROUTERS:

@@ -173,11 +173,11 @@ class Operations:
             epoch=OPERATOR_EPOCH,
         )  # fmt: skip
         policy = self._policy(engine_id)
+        windows = self._measuring.capture_reference(
+            engine_id, wanted, author=by, seconds=policy.detectors.window_seconds
+        )
         now = self._clock.now()
         with self._database.write() as session:
-            windows = self._measuring.capture_reference(
-                session, engine_id, wanted, author=by, seconds=policy.detectors.window_seconds
-            )
             event = Event(
                 actor=by, kind="bias.marked_good", subject=str(wanted), engine_id=engine_id,
                 value_from=biases.last_known_good, value_to=wanted,

@@ -2,8 +2,6 @@
 
 from typing import Protocol
 
-from sqlalchemy.orm import Session
-
 from controlplane.actuator.action import Action
 from controlplane.actuator.engine_admin import EngineAdmin
 from controlplane.actuator.world import Telemetry
@@ -52,8 +50,7 @@ class Measuring(Protocol):
         ...
 
     def capture_reference(
-        self, session: Session, engine_id: str, bias_hash: str | None, *, author: str,
-        seconds: float,
-    ) -> int:  # fmt: skip
+        self, engine_id: str, bias_hash: str | None, *, author: str, seconds: float
+    ) -> int:
         """Take the expert shares under a bias that was just marked good; gives the windows."""
         ...

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from controlplane.actuator.actuator import Actuator
 from controlplane.actuator.engine_admins import HttpEngineAdmins
 from controlplane.actuator.fence import Fence
+from controlplane.actuator.governance import Governance
 from controlplane.actuator.groups import Groups
 from controlplane.actuator.halts import Halts
 from controlplane.actuator.lease_renewal import renew
@@ -39,7 +40,7 @@ TEND_SECONDS = 10.0
 class Governor:
     """Everything that watches and acts. `start` claims the lease; `stop` gives it back.
 
-    `operations`, `halts`, `readback`, `groups`, `inbox` and `leader` are what routes and pages use.
+    `governance` is what routes and pages act through; `inbox` and `leader` are this layer's own.
     """
 
     def __init__(
@@ -80,6 +81,11 @@ class Governor:
             HistoryMeasuring(database, builder, self.references), settings.policy,
         )  # fmt: skip
         self.halts = Halts(database, clock, self.admins, self.groups, self.readback)
+        self.governance = Governance(
+            database=database, clock=clock, admins=self.admins, groups=self.groups,
+            operations=self.operations, halts=self.halts, readback=self.readback,
+            default_policy=settings.policy,
+        )  # fmt: skip
         self._alerts = AlertWork(self.inbox, self.evaluator, self.groups, settings.alerts)
         self._due: dict[str, float] = {}
         self._pool = ThreadPoolExecutor(settings.evaluate_threads, "evaluate")
@@ -137,12 +143,10 @@ class Governor:
         )  # fmt: skip
         lkg = None if newest is None else newest.header.lkg_bias
         if lkg is not None and self.references.lacks(engine_id, lkg):
-            with self.database.write() as session:
-                fence.check(session)
-                self.references.capture(
-                    session, engine_id, lkg, author="engine", enough=ENOUGH_WINDOWS,
-                    seconds=policy.detectors.window_seconds,
-                )  # fmt: skip
+            self.references.capture(
+                engine_id, lkg, author="engine", enough=ENOUGH_WINDOWS, check=fence.check,
+                seconds=policy.detectors.window_seconds,
+            )  # fmt: skip
 
     def _side_by_side(self, engines: Sequence[str], run: Callable[[str], object]) -> None:
         """Every engine has its turn; the first failure is raised once all have had it."""

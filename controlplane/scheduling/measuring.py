@@ -1,7 +1,5 @@
 """`actuator.ports.Measuring` over the history."""
 
-from sqlalchemy.orm import Session
-
 from controlplane.actuator import bias_snapshots
 from controlplane.db.database import Database
 from controlplane.policy.measurement import Measurement, measure
@@ -31,10 +29,7 @@ class HistoryMeasuring:
             return bias_snapshots.stored_hashes(session)
 
     def capture_reference(
-        self, session: Session, engine_id: str, bias_hash: str | None, *, author: str,
-        seconds: float,
-    ) -> int:  # fmt: skip
+        self, engine_id: str, bias_hash: str | None, *, author: str, seconds: float
+    ) -> int:
         """Take the expert shares under a bias that was just marked good."""
-        return self._references.capture(
-            session, engine_id, bias_hash, author=author, seconds=seconds
-        )
+        return self._references.capture(engine_id, bias_hash, author=author, seconds=seconds)

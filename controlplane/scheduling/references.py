@@ -5,6 +5,7 @@ its own during degradation.
 """
 
 import threading
+from collections.abc import Callable
 
 from sqlalchemy.orm import Session
 
@@ -47,12 +48,12 @@ class LoadReferences:
         return reference
 
     def capture(
-        self, session: Session, engine_id: str, bias_hash: str | None, *, author: str,
-        seconds: float, enough: int = MIN_WINDOWS,
+        self, engine_id: str, bias_hash: str | None, *, author: str, seconds: float,
+        enough: int = MIN_WINDOWS, check: Callable[[Session], None] | None = None,
     ) -> int:  # fmt: skip
         """Replace the reference by the recent windows under `bias_hash`; gives how many.
 
-        Nothing is replaced below `enough` windows: 0 is given.
+        Nothing is replaced below `enough` windows: 0 is given. `check` is the leader's fence.
         """
         windows = self._windows_under(engine_id, bias_hash, seconds)
         if len(windows) < enough:
@@ -60,12 +61,16 @@ class LoadReferences:
         reference = build_reference(windows)
         if reference is None:
             return 0
-        row = session.get(LoadReferenceRecord, engine_id) or LoadReferenceRecord(
-            engine_id=engine_id
-        )
-        row.bias_hash, row.captured_at, row.author = bias_hash, self._clock.now(), author
-        row.windows, row.payload = reference.windows, reference.to_bytes()
-        session.add(row)
+        payload = reference.to_bytes()
+        with self._database.write() as session:
+            if check is not None:
+                check(session)
+            row = session.get(LoadReferenceRecord, engine_id) or LoadReferenceRecord(
+                engine_id=engine_id
+            )
+            row.bias_hash, row.captured_at, row.author = bias_hash, self._clock.now(), author
+            row.windows, row.payload = reference.windows, payload
+            session.add(row)
         return reference.windows
 
     def lacks(self, engine_id: str, bias_hash: str | None) -> bool:

@@ -1,0 +1,9 @@
+"""The JSON API of acting. Viewers read, operators act, administrators change policies."""
+
+from fastapi import APIRouter
+
+from controlplane.actuator.routes import actions, engines, freezes, pins, policies
+
+router = APIRouter(prefix="/api/v1")
+for part in (actions, engines, freezes, pins, policies):
+    router.include_router(part.router)
