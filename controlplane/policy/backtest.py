@@ -157,7 +157,7 @@ def _unrestrained(policy: Policy) -> Policy:
     return policy.model_copy(
         update={
             "name": "always-act", "knobs": dict.fromkeys(Knob, free), "settle_seconds": 0.0,
-            "verify": quick, "budget_floor_ratio": 0.0,
+            "verify": quick, "budget_floor_ratio": None,
         }
     )  # fmt: skip
 

@@ -57,7 +57,7 @@ FAST = Policy(
         Knob.ROUTER_BIAS: _FAST_KNOB,
     },
     concurrency=ConcurrencyRules(relax_ratio=0.25),
-    budget_floor_ratio=0.0,
+    budget_floor_ratio=None,
     lease_seconds=120,
     settle_seconds=4,
     approval_seconds=120,

@@ -100,17 +100,16 @@ def _relaxing(snapshot: Snapshot, state: ConfigState, policy: Policy) -> list[Ca
         lower_capacity(snapshot, config, policy.capacity),
     ]
     wishes = [candidate for candidate in found if candidate is not None]
+    floor = policy.budget_floor_ratio
+    if floor is None:
+        return wishes
     low = [
         slo.slo for slo in snapshot.slos
-        if slo.budget_remaining_ratio is not None
-        and slo.budget_remaining_ratio < policy.budget_floor_ratio
+        if slo.budget_remaining_ratio is not None and slo.budget_remaining_ratio < floor
     ]  # fmt: skip
     if not low:
         return wishes
-    told = (
-        f"The error budget of {', '.join(low)} is below {policy.budget_floor_ratio:.0%}: "
-        "nothing is relaxed."
-    )
+    told = f"The error budget of {', '.join(low)} is below {floor:.0%}: nothing is relaxed."
     return [_blocked(candidate, Reason.BUDGET_SPENT, told) for candidate in wishes]
 
 

@@ -131,7 +131,7 @@ class Policy(_Part):
         format: version of this layout; name, version, description: of this policy.
         tick_seconds: how often it is evaluated.
         knobs: rules by knob; an absent knob is off.
-        budget_floor_ratio: error budget below which nothing is relaxed.
+        budget_floor_ratio: error budget below which nothing is relaxed; None relaxes regardless.
         lease_seconds: time to live of a deviation from the baseline on the engine.
         settle_seconds: wait after a change before it is judged.
         approval_seconds: life of a request for approval.
@@ -148,7 +148,7 @@ class Policy(_Part):
     capacity: CapacityRules = CapacityRules()
     chunk: ChunkRules = ChunkRules()
     concurrency: ConcurrencyRules = ConcurrencyRules()
-    budget_floor_ratio: float = Field(default=0.25, ge=0, lt=1)
+    budget_floor_ratio: float | None = Field(default=0.25, ge=0, lt=1)
     lease_seconds: float = Field(default=900.0, gt=0, le=3600)
     settle_seconds: float = Field(default=30.0, ge=0, le=3600)
     approval_seconds: float = Field(default=1800.0, gt=0)

@@ -314,6 +314,7 @@ def test_nothing_is_relaxed_before_it_is_calm_or_when_the_budget_is_low():
     assert decide(snapshot(config=state), DEFAULT).reason is Reason.HEALTHY
     poor = snapshot(slos=slos(calm=True, budget=0.1), config=state)
     assert decide(poor, DEFAULT).reason is Reason.BUDGET_SPENT
+    assert made(decide(poor, FAST))[0] is Knob.MAX_CONCURRENCY  # the demo relaxes regardless
 
 
 def test_a_knob_that_cools_down_leaves_the_way_to_the_next():

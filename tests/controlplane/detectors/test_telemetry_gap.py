@@ -1,0 +1,24 @@
+import pytest
+
+from controlplane.detectors import telemetry_gap
+from controlplane.detectors.finding import FindingState
+from controlplane.detectors.observed import Observed
+from controlplane.detectors.settings import DetectorSettings
+from tests.support.engine_windows import window
+
+SETTINGS = DetectorSettings()
+
+
+def observed(windows) -> Observed:
+    return Observed(windows=windows, reference=None, settings=SETTINGS)
+
+
+@pytest.mark.parametrize(("missing", "covered"), [(1, 10.0), (0, 5.0)])
+def test_lost_frames_and_uncovered_time_are_gaps(missing, covered):
+    windows = [window(i, missing=missing, covered=covered) for i in range(5)]
+    assert telemetry_gap.detect(observed(windows)).state is FindingState.FIRING
+
+
+def test_full_coverage_is_no_gap():
+    windows = [window(i) for i in range(5)]
+    assert telemetry_gap.detect(observed(windows)).state is FindingState.CLEAR
