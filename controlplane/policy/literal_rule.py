@@ -10,7 +10,7 @@ from controlplane.policy.candidate import Candidate, Value
 from controlplane.policy.decision import Reason
 from controlplane.policy.knob import Knob
 from controlplane.policy.snapshot import Snapshot
-from controlplane.slo.status import SloName, SloStatus
+from controlplane.slo.status import SloName
 
 OVERFLOW_LIMIT = 0.05
 TTFT_LIMIT_SECONDS = 0.2
@@ -33,11 +33,6 @@ def literal_candidates(snapshot: Snapshot, config: RuntimeConfig) -> list[Candid
         target = max(1, math.floor(config.max_concurrency * FACTOR))
         return [_wish(Knob.MAX_CONCURRENCY, config.max_concurrency, target, -1, SloName.TPOT)]
     return []
-
-
-def breached_by_value(slo: SloStatus) -> bool:
-    """Whether the value alone is over the threshold, as the article's rule sees it."""
-    return slo.value is not None and slo.value > slo.threshold
 
 
 def _wish(

@@ -1,4 +1,4 @@
-"""Exact bounds of a proportion (Clopper-Pearson), one-sided, through the beta quantile."""
+"""The exact lower bound of a proportion (Clopper-Pearson), through the beta quantile."""
 
 from scipy.special import betaincinv
 
@@ -8,10 +8,3 @@ def lower_bound(bad: int, total: int, confidence: float) -> float:
     if total <= 0 or bad <= 0:
         return 0.0
     return float(betaincinv(bad, total - bad + 1, 1.0 - confidence))
-
-
-def upper_bound(bad: int, total: int, confidence: float) -> float:
-    """Largest bad ratio that `bad` of `total` is consistent with; 1 without events."""
-    if total <= 0 or bad >= total:
-        return 1.0
-    return float(betaincinv(bad + 1, total - bad, confidence))
