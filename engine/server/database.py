@@ -37,15 +37,19 @@ class Database:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=FULL")
             self._connection.executescript(_SCHEMA)
             self._check_version()
-            fsync_folder(path.parent)
+        except StateError:
+            self._connection.close()
+            raise
         except sqlite3.Error as error:
+            self._connection.close()
             raise self._failed(error) from error
+        fsync_folder(path.parent)
 
     def _check_version(self) -> None:
         (found,) = self._connection.execute("PRAGMA user_version").fetchone()

@@ -31,7 +31,11 @@ def open_governor(
 ) -> Governor:
     """Open the stores of a state folder; StateError when they belong to another model."""
     database = database or Database(state_dir / "engine.db")
-    _check_model(database, core, state_dir)
+    try:
+        _check_model(database, core, state_dir)
+    except StateError:
+        database.close()
+        raise
     live = LiveConfig(
         core=core, configs=ConfigStore(database), clock=clock,
         biases=BiasStore(database, state_dir / "biases"),

@@ -62,29 +62,35 @@ async def run_engine(
         StateError: the state folder, the address or the TLS files cannot be used.
     """
     settings.state_dir.mkdir(parents=True, exist_ok=True)
-    lock = FolderLock(settings.state_dir)
-    clock = SystemClock()
-    governor = open_governor(core, settings.state_dir, ranks=settings.ranks, clock=clock)
-    try:
-        await start(governor, settings.runtime)
-        readiness = Readiness()
-        app = create_app(
-            AppParts(
-                config=settings.engine_config(), governor=governor, tokens=outside.tokens,
-                tokenizer=outside.tokenizer, metrics=outside.metrics, readiness=readiness,
-                faults=outside.faults, simulated=outside.simulated,
-                open_inference=settings.open_inference, open_metrics=settings.metrics_are_open,
-                max_body_bytes=settings.max_body_bytes,
-            )
-        )  # fmt: skip
-        what = f"engine {settings.engine_id} serves {core.model.name}"
-        return await serve(
-            Serving(app, governor, readiness), settings,
-            lambda url: announce(f"{what} on {url} ({settings.ranks} ranks)"),
-        )  # fmt: skip
-    finally:
-        await governor.close()
-        lock.close()
+    with contextlib.closing(FolderLock(settings.state_dir)):
+        governor = open_governor(
+            core, settings.state_dir, ranks=settings.ranks, clock=SystemClock()
+        )
+        try:
+            await start(governor, settings.runtime)
+            return await _serve_governed(governor, settings, outside, announce)
+        finally:
+            await governor.close()
+
+
+async def _serve_governed(
+    governor: Governor, settings: EngineSettings, outside: Outside, announce: Callable[[str], None]
+) -> BaseException | None:
+    readiness = Readiness()
+    app = create_app(
+        AppParts(
+            config=settings.engine_config(), governor=governor, tokens=outside.tokens,
+            tokenizer=outside.tokenizer, metrics=outside.metrics, readiness=readiness,
+            faults=outside.faults, simulated=outside.simulated,
+            open_inference=settings.open_inference, open_metrics=settings.metrics_are_open,
+            max_body_bytes=settings.max_body_bytes,
+        )
+    )  # fmt: skip
+    what = f"engine {settings.engine_id} serves {governor.live.core.model.name}"
+    return await serve(
+        Serving(app, governor, readiness), settings,
+        lambda url: announce(f"{what} on {url} ({settings.ranks} ranks)"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +132,7 @@ async def serve(
     Raises:
         StateError: the address cannot be listened on, or the TLS files cannot be used.
     """
+    config = _uvicorn_config(serving.app, settings)
     listener = _listen(settings)
     url = settings.model_copy(update={"port": listener.getsockname()[1]}).url
 
@@ -133,7 +140,7 @@ async def serve(
         serving.readiness.ready()
         announce(url)
 
-    server = _Server(_uvicorn_config(serving.app, settings), started)
+    server = _Server(config, started)
     failed = serving.governor.live.core.failed
     serving.readiness.watch(failed)
     loop = asyncio.get_running_loop()

@@ -51,6 +51,7 @@ class EchoCore:
         self.requests: list[GenerationRequest] = []
         self.hold = asyncio.Event()
         self.hold.set()
+        self.hold_after: int | None = None
         self.queue_full = False
         self.refuse_commit: EngineError | None = None
         self.step = 0
@@ -68,6 +69,8 @@ class EchoCore:
             tokens = request.token_ids[: request.max_tokens]
             for index, token in enumerate(tokens):
                 await asyncio.sleep(0)
+                if index == self.hold_after:
+                    self.hold.clear()
                 await self.hold.wait()
                 if self.failed.done():
                     raise RankFailedError("rank 1 died", rank=1)

@@ -1,0 +1,101 @@
+from pathlib import Path
+
+import pytest
+
+from engine.config import EngineConfig
+from engine.errors import BadRequestError
+from engine.server.settings import EngineSettings, is_loopback, read_settings
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_defaults_are_those_of_the_engine_config() -> None:
+    assert EngineSettings().engine_config() == EngineConfig()
+
+
+def test_flags_win_over_environment_over_file_over_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "e.toml"
+    file.write_text('ranks = 3\nport = 1\nengine_id = "from-file"\n[runtime]\nchunk_size = 256\n')
+    monkeypatch.setenv("TRIMTAB_ENGINE_PORT", "2")
+    monkeypatch.setenv("TRIMTAB_ENGINE_RANKS", "4")
+    settings = read_settings(file, ranks=5)
+    assert (settings.ranks, settings.port, settings.engine_id) == (5, 2, "from-file")
+    assert settings.runtime.chunk_size == 256
+    assert settings.runtime.max_concurrency == 64
+
+
+def test_a_knob_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_ENGINE_RUNTIME__CAPACITY_FACTOR", "1.50")
+    monkeypatch.setenv("TRIMTAB_ENGINE_FAULTS", '["bias-ramp"]')
+    settings = read_settings()
+    assert settings.runtime.capacity_factor == "1.5"
+    assert settings.engine_config().faults == frozenset({"bias-ramp"})
+
+
+def test_the_file_of_the_working_directory_is_read(tmp_path: Path) -> None:
+    (tmp_path / "trimtab-engine.toml").write_text("ranks = 7\n")
+    assert read_settings().ranks == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rnks = 3", "setting rnks: Extra inputs are not permitted"),
+        ("ranks = 0", "setting ranks: Input should be greater than or equal to 1"),
+        ("ranks =", "settings file"),
+        ('role = "both"', "setting role: Input should be 'mixed', 'prefill' or 'decode'"),
+        ("[runtime]\nchunk_size = 3", "setting runtime.chunk_size: chunk_size 3 is not allowed"),
+        ('host = "0.0.0.0"', "host '0.0.0.0' is not loopback"),
+        ('tls_key = "x.pem"', "tls_certificate and tls_key are set together"),
+        ("context_tokens = 100000", "over kv_blocks × block_tokens 16384"),
+        ('telemetry_url = "ftp://x"', "setting telemetry_url"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    file = tmp_path / "e.toml"
+    file.write_text(text)
+    with pytest.raises(BadRequestError) as caught:
+        read_settings(file)
+    assert sentence in caught.value.detail
+    assert "\n" not in caught.value.detail or "settings file" in sentence
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadRequestError, match=r"nowhere\.toml cannot be read: No such file"):
+        read_settings(tmp_path / "nowhere.toml")
+
+
+def test_an_unknown_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_ENGINE_RANKZ", "3")
+    with pytest.raises(BadRequestError, match="TRIMTAB_ENGINE_RANKZ is not a setting"):
+        read_settings()
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True),
+     ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("example.com", False)],
+)  # fmt: skip
+def test_loopback_is_known(host: str, *, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
+
+
+def test_metrics_are_open_on_loopback_only_unless_said() -> None:
+    assert EngineSettings().metrics_are_open
+    assert not EngineSettings(host="0.0.0.0", insecure=True).metrics_are_open
+    assert EngineSettings(host="0.0.0.0", insecure=True, open_metrics=True).metrics_are_open
+
+
+def test_the_url_says_how_to_reach_it() -> None:
+    assert EngineSettings(host="::1", port=9).url == "http://[::1]:9"
+
+
+def test_a_telemetry_token_is_not_shown() -> None:
+    settings = EngineSettings.model_validate({"telemetry_token": "hush"})
+    assert "hush" not in repr(settings)
+    assert settings.engine_config().telemetry_token == "hush"
