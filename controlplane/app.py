@@ -39,6 +39,7 @@ from controlplane.clock import Clock, SystemClock
 from controlplane.db.database import Database, open_database
 from controlplane.errors import OverloadedError, StorageError, TrimtabError
 from controlplane.history.history import History
+from controlplane.history.upkeep import Upkeep
 from controlplane.ingest.routes import Receiver
 from controlplane.ingest.writer import FrameWriter
 from controlplane.metrics import Instruments
@@ -77,6 +78,7 @@ class Plane:
         )  # fmt: skip
         self.engines = EngineRegistry(self.database, self.clock, settings.engines)
         self.history = History(self.database, settings.history, self.clock)
+        self.upkeep = Upkeep(self.history)
         self.writer = FrameWriter(self.history, settings.ingest, self.clock, self.instruments)
         self.decoders = ThreadPoolExecutor(settings.ingest.decode_threads, "decode")
         self.receiver = Receiver(settings.ingest, self.writer, self.instruments, self.decoders)

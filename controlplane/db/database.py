@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from controlplane.errors import StorageError
 
 _WRITE = "trimtab_write"
+_SNAPSHOT = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 _PAGE_SIZE = 8192
 _AUTOCHECKPOINT_PAGES = 4000
 
@@ -50,6 +51,8 @@ class Database:
             StorageError: the database does not answer.
         """
         with _storage_errors(), Session(self.engine, expire_on_commit=False) as session:
+            if not self.is_sqlite:
+                session.connection(execution_options=_SNAPSHOT)
             yield session
 
     @contextmanager

@@ -49,17 +49,26 @@ class NewestFrame:
 
 
 def frames_of_ring(
-    session: Session, cache: FrameCache, engine_id: str, start: float, end: float
+    session: Session,
+    cache: FrameCache,
+    engine_id: str,
+    start: float,
+    end: float,
+    *,
+    unsealed_only: bool = False,
 ) -> Iterator[Frame]:
     """Frames of [start, end) by start time, oldest first; a damaged one is left out.
 
     The database says which frames there are; the cache only saves reading and decoding them.
     """
-    listed = session.execute(
+    query = (
         select(LoadRing.boot_id, LoadRing.sequence, LoadRing.slot)
         .where(LoadRing.engine_id == engine_id, LoadRing.started >= start, LoadRing.started < end)
         .order_by(LoadRing.started)
-    ).all()
+    )
+    if unsealed_only:
+        query = query.where(LoadRing.sealed.is_(False))
+    listed = session.execute(query).all()
     for boot_id, sequence, slot in listed:
         frame = cache.get(FrameKey(engine_id, boot_id, sequence))
         if frame is None:

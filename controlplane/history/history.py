@@ -1,19 +1,21 @@
 """The history of every engine: what ingest writes to, and what everything else reads from."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from contract.frame_codec import Frame
 from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.history import frames as stored
-from controlplane.history import pins, ring
+from controlplane.history import pins, ring, tiers
 from controlplane.history.cache import FrameCache, key_of
+from controlplane.history.cover import Covered, cover, newest_minute_end
 from controlplane.history.frames import Gap, NewestFrame
 from controlplane.history.models import EngineBoot
 from controlplane.history.ring import Appended, Outcome, ReceivedFrame
 from controlplane.history.summing import sum_frames
+from controlplane.history.tiers import Span
 from controlplane.history.window import EngineWindow
 from controlplane.settings import HistorySettings
 
@@ -91,6 +93,65 @@ class History:
         bounds = [(end - (i + 1) * seconds, end - i * seconds) for i in reversed(range(count))]
         found = (self.window(engine_id, start, stop) for start, stop in bounds)
         return [window for window in found if window is not None]
+
+    def newest_boots(self) -> list[EngineBoot]:
+        """The newest boot of every engine, by engine id."""
+        newest = (
+            select(EngineBoot.engine_id, func.max(EngineBoot.last_ordinal).label("ordinal"))
+            .group_by(EngineBoot.engine_id)
+            .subquery()
+        )
+        with self.database.read() as session:
+            return list(
+                session.scalars(
+                    select(EngineBoot)
+                    .join(
+                        newest,
+                        (EngineBoot.engine_id == newest.c.engine_id)
+                        & (EngineBoot.last_ordinal == newest.c.ordinal),
+                    )
+                    .order_by(EngineBoot.engine_id)
+                )
+            )
+
+    def sealed_until(self, engine_ids: Sequence[str]) -> float | None:
+        """The latest minute's end up to which any of the engines is sealed; None for none."""
+        with self.database.read() as session:
+            ends = [newest_minute_end(session, engine_id) for engine_id in engine_ids]
+        return max((end for end in ends if end is not None), default=None)
+
+    def sums(
+        self, engine_ids: Sequence[str], span: Span, *, only: Collection[str] | None = None
+    ) -> list[Covered]:
+        """The sum over a span for each engine, from the tiers that `tiers.finest` names.
+
+        A single engine's sum runs up to its newest frame, and is exact to the frame for spans of at
+        most 5 minutes; others are of whole stored intervals. Each says what it covers.
+
+        Raises:
+            InvalidInputError: the span needs more stored sums than one answer reads.
+        """
+        finest = tiers.finest(
+            span, now=self.clock.now(), single=len(engine_ids) == 1,
+            ten_seconds_kept=self.settings.rollup_10s_hours * 3600.0,
+        )  # fmt: skip
+        if finest == tiers.FRAMES:
+            window = self.window(engine_ids[0], span.start, span.end)
+            if window is not None:
+                return [Covered(window, {tiers.FRAMES: window.frames}, span)]
+            finest = 10
+        with self.database.read() as session:
+            covered: list[Covered] = []
+            for engine_id in engine_ids:
+                unsealed: list[Frame] = []
+                if len(engine_ids) == 1:
+                    aligned = span.aligned(finest)
+                    unsealed += stored.frames_of_ring(
+                        session, self.cache, engine_id, aligned.start, aligned.end,
+                        unsealed_only=True,
+                    )  # fmt: skip
+                covered.append(cover(session, engine_id, span, finest, only, unsealed))
+            return covered
 
     def pin(
         self, engine_id: str | None, started: float, ended: float, *, reason: str, actor: str

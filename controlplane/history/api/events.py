@@ -1,0 +1,188 @@
+"""What happened: config and bias timeline, gaps, boots, bias snapshots, pinned incidents."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import select
+
+from controlplane.history.api.dependencies import (
+    Answer,
+    End,
+    Operator,
+    Start,
+    Stored,
+    Viewer,
+    known,
+    span_of,
+)
+from controlplane.history.frames import Gap
+from controlplane.history.models import BiasSnapshot, ConfigChange, EngineBoot
+from controlplane.history.pins import Pin
+
+router = APIRouter(tags=["events"])
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Cursor = Annotated[int | None, Query(ge=0, description="`cursor` of the page before")]
+
+
+class Change(Answer):
+    """The config, bias, placement or freeze that a frame said differently from the one before."""
+
+    id: int
+    at: float
+    boot_id: str
+    sequence: int
+    generation: int
+    config_hash: str
+    config: dict[str, Any]
+    configured_bias: str | None
+    live_bias: str | None
+    lkg_bias: str | None
+    placement: str
+    frozen: bool
+
+
+class Timeline(Answer):
+    """Changes by time of arrival; `cursor` continues when there is more."""
+
+    changes: list[Change]
+    cursor: int | None
+
+
+class GapList(Answer):
+    """Missing frames that touch the span."""
+
+    frames_missing: int
+    gaps: list[Gap]
+
+
+class Boot(Answer):
+    """One run of an engine."""
+
+    boot_id: str
+    first_started: float
+    last_ended: float
+    frames: int
+    high_sequence: int
+    dropped_before: int
+    header: dict[str, Any]
+
+
+class Snapshot(Answer):
+    """A stored router bias, without its values."""
+
+    bias_hash: str
+    status: str
+    seen_at: float
+    stored: bool
+    info: dict[str, Any]
+
+
+class NewPin(BaseModel):
+    """A span to keep beyond retention."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    engine_id: str | None = Field(default=None, max_length=128)
+    started: float
+    ended: float
+    reason: str = Field(min_length=1, max_length=512)
+
+
+class MadePin(Answer):
+    """The id of a new pin."""
+
+    id: int
+
+
+@router.get("/engines/{engine_id}/timeline")
+def timeline(
+    history: Stored,
+    _viewer: Viewer,
+    engine_id: str,
+    start: Start = None,
+    end: End = None,
+    limit: Limit = 200,
+    cursor: Cursor = None,
+) -> Timeline:
+    """Changes of config, bias, placement and freeze."""
+    span = span_of(history, start, end)
+    with history.database.read() as session:
+        rows = session.scalars(
+            select(ConfigChange)
+            .where(
+                ConfigChange.engine_id == known(history, engine_id),
+                ConfigChange.at >= span.start,
+                ConfigChange.at < span.end,
+                ConfigChange.id > (cursor or 0),
+            )
+            .order_by(ConfigChange.id)
+            .limit(limit + 1)
+        ).all()
+    changes = [Change.model_validate(row, from_attributes=True) for row in rows[:limit]]
+    return Timeline(changes=changes, cursor=changes[-1].id if len(rows) > limit else None)
+
+
+@router.get("/engines/{engine_id}/gaps")
+def gaps(
+    history: Stored, _viewer: Viewer, engine_id: str, start: Start = None, end: End = None
+) -> GapList:
+    """Frames known to be lost."""
+    span = span_of(history, start, end)
+    found = history.gaps(known(history, engine_id), span.start, span.end)
+    return GapList(frames_missing=sum(gap.frames for gap in found), gaps=found)
+
+
+@router.get("/engines/{engine_id}/boots")
+def boots(history: Stored, _viewer: Viewer, engine_id: str, limit: Limit = 50) -> list[Boot]:
+    """Runs of an engine, newest first, with what they said of themselves."""
+    with history.database.read() as session:
+        rows = session.scalars(
+            select(EngineBoot)
+            .where(EngineBoot.engine_id == known(history, engine_id))
+            .order_by(EngineBoot.last_ordinal.desc())
+            .limit(limit)
+        ).all()
+    return [Boot.model_validate(row, from_attributes=True) for row in rows]
+
+
+@router.get("/engines/{engine_id}/bias-snapshots")
+def bias_snapshots(
+    history: Stored, _viewer: Viewer, engine_id: str, limit: Limit = 200
+) -> list[Snapshot]:
+    """Router biases that this engine reported, newest first."""
+    table = BiasSnapshot.__table__.c
+    with history.database.read() as session:
+        rows = session.execute(
+            select(
+                table.bias_hash, table.status, table.seen_at, table.info,
+                table.payload.is_not(None).label("stored"),
+            )
+            .where(table.engine_id == engine_id)
+            .order_by(table.seen_at.desc())
+            .limit(limit)
+        ).mappings().all()  # fmt: skip
+    return [Snapshot.model_validate(dict(row)) for row in rows]
+
+
+@router.get("/pins")
+def list_pins(history: Stored, _viewer: Viewer) -> list[Pin]:
+    """Pinned incidents, newest first."""
+    return history.pins()
+
+
+@router.post("/pins", status_code=201)
+def add_pin(history: Stored, operator: Operator, body: NewPin) -> MadePin:
+    """Keep a span of one engine, or of all, beyond retention."""
+    pin_id = history.pin(
+        body.engine_id, body.started, body.ended, reason=body.reason, actor=operator.name
+    )
+    return MadePin(id=pin_id)
+
+
+@router.delete("/pins/{pin_id}", status_code=204)
+def remove_pin(history: Stored, _operator: Operator, pin_id: int) -> Response:
+    """Let retention have a span again."""
+    history.unpin(pin_id)
+    return Response(status_code=204)

@@ -1,0 +1,130 @@
+"""Layers over time, and overflow at every rung."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+
+from contract.runtime_config import CAPACITY_LADDER
+from controlplane.errors import InvalidInputError
+from controlplane.history.api.dependencies import (
+    Answer,
+    End,
+    Start,
+    Stored,
+    Viewer,
+    known,
+    span_of,
+)
+from controlplane.history.series import LAYER_COLUMNS, LAYER_TIERS, layer_rows
+from controlplane.history.tiers import series_tier
+
+router = APIRouter(tags=["layers"])
+
+
+class LayerSeries(Answer):
+    """Rows of `layer`, `t0` and the asked columns, by layer and time.
+
+    `cursor` continues after the last row when there is more.
+    """
+
+    tier: int
+    columns: list[str]
+    rows: list[list[float | int | None]]
+    cursor: str | None
+
+
+class RungOverflow(Answer):
+    """Overflow that one capacity factor would have had."""
+
+    capacity_factor: str
+    overflow: int
+    ratio: float | None
+    by_layer: list[int]
+
+
+class OverflowAnswer(Answer):
+    """Overflow before reroute, counted per step: at the live C, and at every rung."""
+
+    tiers: dict[int, int]
+    start: float
+    end: float
+    assignments: int
+    overflow: int
+    rungs: list[RungOverflow]
+
+
+@router.get("/engines/{engine_id}/layers")
+def layer_series(
+    history: Stored,
+    _viewer: Viewer,
+    engine_id: str,
+    start: Start = None,
+    end: End = None,
+    layer: Annotated[list[int] | None, Query(description="Layers; all by default")] = None,
+    column: Annotated[list[str] | None, Query(description="Columns; all by default")] = None,
+    tier: Annotated[Literal["auto", "60", "3600"], Query()] = "auto",
+    limit: Annotated[int, Query(ge=1, le=20_000)] = 5000,
+    cursor: Annotated[str | None, Query(pattern=r"^\d{1,4}:\d{1,12}$")] = None,
+) -> LayerSeries:
+    """Load skew, overflow and all-to-all of layers over time, from `layer_summary`."""
+    span = span_of(history, start, end)
+    columns = _columns(column)
+    chosen = series_tier(span, LAYER_TIERS) if tier == "auto" else int(tier)
+    with history.database.read() as session:
+        rows = layer_rows(
+            session, known(history, engine_id), span, tier=chosen, layers=layer or [],
+            columns=columns, after=_parsed(cursor), limit=limit + 1,
+        )  # fmt: skip
+    more = len(rows) > limit
+    kept = rows[:limit]
+    names = ["layer", "t0", *columns]
+    return LayerSeries(
+        tier=chosen, columns=names, rows=[[row[name] for name in names] for row in kept],
+        cursor=f"{kept[-1]['layer']}:{kept[-1]['t0']}" if more else None,
+    )  # fmt: skip
+
+
+@router.get("/engines/{engine_id}/overflow")
+def overflow(
+    history: Stored, _viewer: Viewer, engine_id: str, start: Start = None, end: End = None
+) -> OverflowAnswer:
+    """Overflow at the live capacity factor and at every rung of the ladder."""
+    (covered,) = history.sums(
+        [known(history, engine_id)], span_of(history, start, end),
+        only=("assignments", "overflow", "overflow_at_rung"),
+    )  # fmt: skip
+    window = covered.window
+    arrays = window.arrays if window else {}
+    total = int(arrays["assignments"].sum()) if "assignments" in arrays else 0
+    at_rung = arrays.get("overflow_at_rung")
+    rungs = []
+    for index, rung in enumerate(CAPACITY_LADDER if at_rung is not None else ()):
+        by_layer = at_rung[index].tolist() if at_rung is not None else []
+        rungs.append(
+            RungOverflow(
+                capacity_factor=rung, overflow=sum(by_layer),
+                ratio=sum(by_layer) / total if total else None, by_layer=by_layer,
+            )
+        )  # fmt: skip
+    return OverflowAnswer(
+        tiers=covered.intervals, start=covered.span.start, end=covered.span.end,
+        assignments=total, rungs=rungs,
+        overflow=int(arrays["overflow"].sum()) if "overflow" in arrays else 0,
+    )  # fmt: skip
+
+
+def _columns(asked: list[str] | None) -> list[str]:
+    unknown = [name for name in asked or [] if name not in LAYER_COLUMNS]
+    if unknown:
+        raise InvalidInputError(
+            f"column {unknown[0]!r} is unknown; known: {', '.join(LAYER_COLUMNS)}",
+            field="column", value=unknown[0], bound=list(LAYER_COLUMNS),
+        )  # fmt: skip
+    return list(asked or LAYER_COLUMNS)
+
+
+def _parsed(cursor: str | None) -> tuple[int, int] | None:
+    if cursor is None:
+        return None
+    layer, _, t0 = cursor.partition(":")
+    return int(layer), int(t0)

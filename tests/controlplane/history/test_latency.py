@@ -1,0 +1,49 @@
+"""Quantiles and shares from histograms."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.history.latency import fraction_under, quantile
+
+BOUNDS = (0.1, 0.2, 0.5)
+
+
+def _cells(values: list[float]):
+    return np.bincount(np.searchsorted(BOUNDS, values, side="left"), minlength=4).astype(np.uint64)
+
+
+@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=50), st.floats(0, 1))
+def test_a_quantile_lies_in_the_cell_of_the_true_one(values, q):
+    at = quantile(_cells(values), BOUNDS, q)
+    assert at is not None
+    rank = max(0, min(len(values) - 1, int(np.ceil(q * len(values) - 1e-9)) - 1))
+    truth = sorted(values)[rank]
+    assert at.low <= truth <= (at.high or 1.0)
+    assert at.low <= at.value <= (at.high or at.low)
+    assert at.n == len(values)
+
+
+@given(st.lists(st.floats(0.001, 1), min_size=1, max_size=50), st.floats(0.01, 1))
+def test_a_share_is_bounded_and_exact_at_a_bound(values, threshold):
+    share = fraction_under(_cells(values), BOUNDS, threshold)
+    truth = sum(value <= threshold for value in values) / len(values)
+    assert share is not None
+    assert share.low <= truth <= share.high
+    exact = fraction_under(_cells(values), BOUNDS, 0.2)
+    assert exact is not None
+    assert exact.exact
+    assert exact.low == pytest.approx(sum(value <= 0.2 for value in values) / len(values))
+
+
+def test_nothing_observed_is_nothing_said():
+    empty = np.zeros(4, dtype=np.uint64)
+    assert quantile(empty, BOUNDS, 0.5) is None
+    assert fraction_under(empty, BOUNDS, 0.2) is None
+
+
+def test_above_the_last_bound_the_last_bound_is_the_answer_and_its_cell_is_open():
+    at = quantile(_cells([0.9]), BOUNDS, 0.5)
+    assert at is not None
+    assert (at.value, at.high) == (0.5, None)

@@ -1,0 +1,38 @@
+"""Choice of tiers."""
+
+import math
+
+import pytest
+
+from controlplane.errors import InvalidInputError
+from controlplane.history.tiers import Span, checked_span, finest, series_tier
+
+
+@pytest.mark.parametrize(
+    ("seconds", "single", "tier"),
+    [(60, True, 1), (300, True, 1), (60, False, 10), (301, True, 10), (6 * 3600, True, 10),
+     (6 * 3600 + 1, True, 60), (14 * 86400, True, 60), (15 * 86400, True, 3600)],
+)  # fmt: skip
+def test_longer_spans_go_less_fine(seconds, single, tier):
+    span = Span(1e9, 1e9 + seconds)
+    assert finest(span, now=1e9 + seconds, ten_seconds_kept=86400, single=single) == tier
+
+
+def test_what_retention_took_is_not_asked_for():
+    assert finest(Span(0, 3600), now=1e9, ten_seconds_kept=86400, single=True) == 60
+
+
+def test_a_series_has_at_most_2000_points_where_a_tier_allows_it():
+    assert series_tier(Span(0, 20_000)) == 10
+    assert series_tier(Span(0, 20_001)) == 60
+    assert series_tier(Span(0, 7 * 86400)) == 3600
+    assert series_tier(Span(0, 7 * 86400), (60,)) == 60
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(1, 1), (2, 1), (0, 367 * 86400), (math.nan, 1), (0, math.inf)]
+)
+def test_a_bad_span_is_refused(start, end):
+    with pytest.raises(InvalidInputError, match=r"span|start") as caught:
+        checked_span(start, end)
+    assert caught.value.field == "start"
