@@ -26,6 +26,7 @@ class EngineConfig:
         watchdog_seconds: a rank that is silent this long inside a step has failed.
         telemetry_url, telemetry_token: control plane's ingest; None sends nothing.
         frame_buffer: frames kept while the control plane is away.
+        otlp_endpoint: base URL that OpenTelemetry metrics and spans go to; None sends none.
         recording: False serves without the recorder (only `trimtab bench overhead`).
         seed: of sampling and of random placements.
         faults: names of the faults that may be injected; empty switches the routes off.
@@ -50,6 +51,7 @@ class EngineConfig:
     telemetry_url: str | None = None
     telemetry_token: str | None = None
     frame_buffer: int = 900
+    otlp_endpoint: str | None = None
     recording: bool = True
     seed: int = 0
     faults: frozenset[str] = field(default_factory=frozenset)

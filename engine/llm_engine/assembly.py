@@ -1,5 +1,10 @@
 """The parts of an engine core that a start-up config decides."""
 
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from prometheus_client import Metric
+
 from contract.frame import Role
 from contract.runtime_config import RuntimeConfig
 from engine.config import EngineConfig
@@ -8,7 +13,11 @@ from engine.llm_engine.exchange import LivePlan, ModelFacts
 from engine.llm_engine.frame_reporter import FrameReporter, FrameSink, hash_of
 from engine.telemetry.exporter import FrameExporter
 from engine.telemetry.frame_builder import EngineIdentity, FrameBuilder
+from engine.telemetry.no_otel import NoOpenTelemetry
 from engine.telemetry.request_metrics import RequestMetrics
+
+if TYPE_CHECKING:
+    from engine.telemetry.otel import OpenTelemetry
 
 
 def build_exporter(config: EngineConfig, boot_id: str) -> FrameExporter | None:
@@ -19,6 +28,19 @@ def build_exporter(config: EngineConfig, boot_id: str) -> FrameExporter | None:
         config.telemetry_url, config.telemetry_token, engine_id=config.engine_id,
         boot_id=boot_id, frames=config.frame_buffer,
     )  # fmt: skip
+
+
+def build_otel(
+    config: EngineConfig, collect: Callable[[], Iterable[Metric]]
+) -> "OpenTelemetry | NoOpenTelemetry":
+    """What sends metrics and spans to the user's OTLP endpoint; nothing where there is none."""
+    if config.otlp_endpoint is None:
+        return NoOpenTelemetry()
+    from engine.telemetry.otel import OpenTelemetry
+
+    return OpenTelemetry(
+        config.otlp_endpoint, engine_id=config.engine_id, group=config.group, collect=collect
+    )
 
 
 def build_reporter(

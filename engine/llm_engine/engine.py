@@ -16,7 +16,7 @@ from contract.runtime_config import RuntimeConfig
 from engine.config import EngineConfig
 from engine.errors import EngineError, NotReadyError, RefusedError
 from engine.llm_engine import clock
-from engine.llm_engine.assembly import build_exporter, build_reporter, first_plan
+from engine.llm_engine.assembly import build_exporter, build_otel, build_reporter, first_plan
 from engine.llm_engine.exchange import (
     Bias,
     CommitReceipt,
@@ -83,6 +83,7 @@ class LLMEngine:
         self.metrics = RequestMetrics()
         exporter = self._exporter = build_exporter(config, self.boot_id)
         self.collector = EngineCollector(None if exporter is None else lambda: exporter.counts)
+        self._otel = build_otel(config, self.collector.collect)
         self._sinks = (self.collector.observe, *sinks)
         if exporter is not None:
             self._sinks = (exporter.submit, *self._sinks)
@@ -255,6 +256,7 @@ class LLMEngine:
         group.check_cancelled()
         if self._exporter is not None:
             self._exporter.start()
+        self._otel.start()
         if started.set_running_or_notify_cancel():
             started.set_result(None)
         steps.run()
@@ -267,6 +269,7 @@ class LLMEngine:
             self._reporter.close()
         if self._exporter is not None:
             self._exporter.stop(_FLUSH_SECONDS)
+        self._otel.stop()
         if error is not None and not started.done():
             started.set_exception(error)
         elif error is not None:
@@ -281,6 +284,7 @@ class LLMEngine:
         return StepLoop(
             config=self.config, group=group, first=first_plan(self.model), metrics=self.metrics,
             reporter=self._reporter, deliver=self._deliver,
+            tracer=self._otel.tracer,
         )  # fmt: skip
 
     def _deliver(self, deliveries: list[Delivery]) -> None:

@@ -21,9 +21,11 @@ from engine.llm_engine.live_request import Delivery, FinishRate, LiveRequest
 from engine.llm_engine.questions import Questions
 from engine.llm_engine.rank_group import RankGroup
 from engine.llm_engine.step_batches import pack, split_by_rank
+from engine.llm_engine.traced_step import nanoseconds, traced_step
 from engine.scheduling.scheduler import ScheduledSequence, ScheduleLimits, Scheduler
 from engine.scheduling.sequence import Sequence
 from engine.telemetry.frame_builder import FrameStatus
+from engine.telemetry.otel_spans import NoTracer, StepTracer
 from engine.telemetry.request_metrics import RequestMetrics
 from engine.worker.messages import (
     Answer,
@@ -48,6 +50,7 @@ class StepLoop:
         metrics: request and step observations.
         reporter: frames.
         deliver: takes a step's tokens to the event loop; safe from this thread.
+        tracer: takes sampled steps and ended requests.
     """
 
     def __init__(
@@ -59,12 +62,14 @@ class StepLoop:
         metrics: RequestMetrics,
         reporter: FrameReporter,
         deliver: Deliver,
+        tracer: StepTracer | NoTracer,
     ) -> None:
         self._config = config
         self._group = group
         self._metrics = metrics
         self._reporter = reporter
         self._deliver = deliver
+        self._tracer = tracer
         self.scheduler = Scheduler(
             num_ranks=config.ranks, kv_blocks=config.kv_blocks, block_tokens=config.block_tokens
         )
@@ -198,6 +203,8 @@ class StepLoop:
             prefill_tokens=num_prefill, decode_tokens=num_decode,
             sequence_ids=[share.sequence.request_id for share in shares],
         )  # fmt: skip
+        if (phases := self._done[0].phases) is not None:
+            self._tracer.step(traced_step(shares, self._requests, started, finished, phases))
         self._hand_on(shares, by_rank, edition.plan.generation, finished)
 
     def _await_step(self, started: float) -> None:
@@ -265,6 +272,10 @@ class StepLoop:
         self._metrics.observe_request(now - request.arrived)
         self._metrics.count("finished")
         self.finish_rate.finished(now)
+        sequence = request.sequence
+        self._tracer.finished(
+            sequence.request_id, nanoseconds(now), output_tokens=sequence.num_output_tokens
+        )
 
     def _listen(self, seconds: float) -> None:
         for rank, message in self._group.wait(seconds):

@@ -12,6 +12,7 @@ from contract.runtime_config import (
     OverflowMode,
     OverflowPolicy,
 )
+from engine.telemetry.phase_timer import NO_PHASES, LayerPhases
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class MoEStepContext:
         recorder: takes the counts.
         step: number of the step, the same on every rank.
         reservoir: takes the scores of sampled steps; None keeps none.
+        phases: takes the times of the layers' phases.
     """
 
     plan: CapacityPlan
@@ -121,3 +123,4 @@ class MoEStepContext:
     recorder: LayerRecorder
     step: int = 0
     reservoir: ScoreSink | None = None
+    phases: LayerPhases = NO_PHASES

@@ -14,6 +14,7 @@ from contract.runtime_config import DispatchDtype
 from engine.moe.dispatch_payload import pack, unpack
 from engine.parallel.all_to_all import AllToAll
 from engine.parallel.lookup import SlotLookup
+from engine.telemetry.phase_timer import Mark, unmarked
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def dispatch(
     gates: Tensor,
     rows: Sequence[Sequence[int]],
     dtype: DispatchDtype,
+    mark: Mark = unmarked,
 ) -> Received:
     """Send every token to the ranks of its slots; collective.
 
@@ -55,6 +57,7 @@ def dispatch(
         gates: FP32 [T_loc, k].
         rows: rows from rank to rank, [M][M], known to all.
         dtype: of the hidden state on the wire.
+        mark: told at the end of `permute` and of `dispatch`.
     """
     group = exchange.group
     ranks = lookup.ranks_of(slots)
@@ -63,12 +66,14 @@ def dispatch(
     theirs = ranks[tokens] == destination.unsqueeze(-1)
     local = slots[tokens] - (destination * lookup.slots_per_rank).unsqueeze(-1)
     payload = pack(hidden[tokens], local.masked_fill(~theirs, -1), gates[tokens], dtype)
+    mark("permute")
     send = rows[group.rank]
     receive = [row[group.rank] for row in rows]
     arrived = exchange.dispatch(payload, send, receive)
     x, slots_here, gates_here = unpack(
         arrived, hidden.shape[1], slots.shape[1], hidden.dtype, dtype
     )
+    mark("dispatch")
     return Received(x, slots_here, gates_here, tokens, send, receive)
 
 

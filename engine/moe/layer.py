@@ -74,6 +74,7 @@ class MoELayer:
         Raises:
             RefusedError: the plan says `spill` and the placement has no replicas.
         """
+        mark = context.phases.marker(self.layer)
         bias = None if context.bias is None else context.bias[self.layer]
         routing = route(self.router, self.spec.top_k, hidden, self.weights.router, bias)
         recorder = context.recorder
@@ -82,6 +83,7 @@ class MoELayer:
         admission = self._admitter.admit(routing, bias, context.plan)
         recorder.capacity(self.layer, admission.outcome)
         recorder.gate_mass(admission.kept_mass, admission.total_mass)
+        mark("router")
         if context.sampled:
             self._sample(routing, context, admission.outcome.tokens)
         out = self._routed_experts(hidden, admission, context)
@@ -92,12 +94,15 @@ class MoELayer:
     def _routed_experts(
         self, hidden: Tensor, admission: Admission, context: MoEStepContext
     ) -> Tensor:
+        mark = context.phases.marker(self.layer)
         wire = context.plan.dispatch_dtype
         if self.group.size == 1:
             x = hidden
             if wire is DispatchDtype.FP8_E4M3:
                 x = dequantise(*quantise(hidden), hidden.dtype)
-            return self._experts(x, admission.slots, admission.gates)
+            out = self._experts(x, admission.slots, admission.gates)
+            mark("expert_gemm")
+            return out
         for cost in self._exchange.costs(admission.compute_nanoseconds):
             context.recorder.exchange(
                 self.layer, cost.op, cost.wait_seconds, cost.transfer_seconds, cost.bytes_sent,
@@ -105,10 +110,13 @@ class MoELayer:
             )  # fmt: skip
         received = dispatch(
             self._exchange, self.lookup, hidden, admission.slots, admission.gates, admission.rows,
-            wire,
+            wire, mark,
         )  # fmt: skip
         partial = self._experts(received.x, received.slots, received.gates)
-        return combine(self._exchange, received, partial, len(hidden))
+        mark("expert_gemm")
+        out = combine(self._exchange, received, partial, len(hidden))
+        mark("combine")
+        return out
 
     def _experts(self, x: Tensor, slots: Tensor, gates: Tensor) -> Tensor:
         return run_experts(

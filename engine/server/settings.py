@@ -66,6 +66,7 @@ class EngineSettings(BaseSettings):
     telemetry_url: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
     telemetry_token: SecretStr | None = None
     frame_buffer: int = Field(default=900, ge=1, le=1 << 20)
+    otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
     recording: bool = True
     seed: int = Field(default=0, ge=0, lt=2**31)
     faults: frozenset[str] = frozenset()

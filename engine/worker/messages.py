@@ -15,6 +15,7 @@ from contract.runtime_config import RuntimeConfig
 from engine.config import EngineConfig
 from engine.moe.spec import MoESpec
 from engine.telemetry.counts import RankCounts
+from engine.telemetry.phase_timer import StepPhases
 from engine.worker.step_hook import StepHook
 
 Ints = npt.NDArray[np.int64]
@@ -187,12 +188,16 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """The drawn token of each sequence that wanted one, in batch order; seconds in the model."""
+    """The drawn token of each sequence that wanted one, in batch order; seconds in the model.
+
+    Rank 0 adds the phases of a sampled step where spans are wanted.
+    """
 
     step: int
     generation: int
     token_ids: list[int]
     seconds: float
+    phases: StepPhases | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from engine.model.runner import ModelRunner
 from engine.moe.context import LayerRecorder, MoEStepContext
 from engine.parallel.distributed import DistributedGroup
 from engine.telemetry.null_recorder import NullRecorder
+from engine.telemetry.phase_timer import NO_PHASES, PhaseTimer
 from engine.telemetry.recorder import StepRecorder
 from engine.worker.bias_regulation import BiasRegulation
 from engine.worker.free_memory import free_bytes
@@ -87,6 +88,8 @@ class Rank:
             self._device,
         )  # fmt: skip
         self._regulation = BiasRegulation(self._plans)
+        self._traces = spec.rank == 0 and config.otlp_endpoint is not None
+        self._timer = PhaseTimer()
 
     def facts(self) -> RankFacts:
         """What the engine must know of the model."""
@@ -122,12 +125,13 @@ class Rank:
         plans = self._plans
         self._recorder.begin_step(message.step, plans.plan.generation, message.phase)
         recorder, counts = self._recorders()
+        phases = self._timer if message.sampled and self._traces else NO_PHASES
         self._hooks.before_step(plans.live_bias, message.num_tokens, message.hook_ticks)
         context = MoEStepContext(
             plan=plans.plan.capacity, bias=plans.live_bias, lkg_bias=plans.plan.lkg_bias,
             sampled=message.sampled and message.num_tokens > 0, bucket_ids=self._no_tokens,
             is_decode=self._no_tokens, recorder=recorder, step=message.step,
-            reservoir=self._shadow.reservoir,
+            reservoir=self._shadow.reservoir, phases=phases,
         )  # fmt: skip
         token_ids = self._runner.step(message.batch, context)
         if counts is not None:
@@ -138,6 +142,7 @@ class Rank:
         return StepDone(
             step=message.step, generation=plans.plan.generation, token_ids=token_ids,
             seconds=time.perf_counter() - started,
+            phases=None if phases is NO_PHASES else self._timer.take(message.step),
         )  # fmt: skip
 
     def _switch(self, edition: int) -> None:
