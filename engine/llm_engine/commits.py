@@ -64,6 +64,7 @@ class Commits:
         return Prepare(
             edition=live.edition, generation=plan.generation, config=plan.config,
             bias=plan.bias, lkg_bias=plan.lkg_bias, reload_bias=plan.reload_bias,
+            physical_to_logical=plan.physical_to_logical,
         )  # fmt: skip
 
     def prepared(self, rank: int, message: Prepared) -> Discard | None:

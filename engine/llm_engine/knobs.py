@@ -3,10 +3,9 @@
 from contract.runtime_config import BiasUpdate, OverflowPolicy, RuntimeConfig
 from engine.errors import RefusedError
 from engine.llm_engine.memory_guard import BufferShape, check_memory
+from engine.worker.placed_experts import LINEAR
 
-LINEAR_PLACEMENT = "linear"
 _NO_SPILL = "spill needs replicas of experts, the linear placement has none"
-_PLACEMENT_IS_FIXED = "ranks load their experts at start; the placement stays linear"
 
 
 def check_knobs(
@@ -23,12 +22,8 @@ def check_knobs(
     Raises:
         RefusedError: naming the knob, its value and the bound.
     """
-    if config.placement != LINEAR_PLACEMENT:
-        raise RefusedError(
-            f"placement {config.placement!r} cannot become live: {_PLACEMENT_IS_FIXED}",
-            field="placement", value=config.placement, bound=LINEAR_PLACEMENT,
-        )  # fmt: skip
-    if config.overflow_policy is OverflowPolicy.SPILL:
+    is_linear = config.placement == LINEAR
+    if is_linear and config.overflow_policy is OverflowPolicy.SPILL:
         raise RefusedError(
             f"overflow_policy spill cannot become live: {_NO_SPILL}",
             field="overflow_policy", value=config.overflow_policy.value, bound="another policy",

@@ -1,6 +1,6 @@
 """What a rank runs under: the present plan, and those prepared but not yet named by a step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from contract.runtime_config import BiasUpdate, RuntimeConfig
 from engine.errors import RefusedError
 from engine.moe.context import CapacityPlan
 from engine.worker.messages import Floats, Prepare
+from engine.worker.placed_experts import LINEAR, LoadPlacement, PlacedExperts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class RankPlan:
         updates_bias: whether the online regulator runs.
         bias: FP32 [L, E] to become live, None to keep the live one (or where there is none).
         lkg_bias: FP32 [L, E] for shadow routing.
+        experts: a placement to become live, None to keep the live one.
     """
 
     generation: int
@@ -29,6 +31,15 @@ class RankPlan:
     updates_bias: bool
     bias: Tensor | None
     lkg_bias: Tensor | None
+    experts: PlacedExperts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What a switch brought beside the plan itself."""
+
+    reloaded_bias: bool = False
+    experts: PlacedExperts | None = None
 
 
 def capacity_plan(config: RuntimeConfig) -> CapacityPlan:
@@ -47,16 +58,23 @@ class LivePlans:
         first: edition 0.
         bias_shape: (L, E) of the router bias, None where the model has none.
         device: where biases go.
+        load: reads the experts of another placement.
     """
 
     def __init__(
-        self, first: RankPlan, bias_shape: tuple[int, int] | None, device: torch.device
+        self,
+        first: RankPlan,
+        bias_shape: tuple[int, int] | None,
+        device: torch.device,
+        load: LoadPlacement,
     ) -> None:
         self.edition = 0
         self.plan = first
         self.live_bias = first.bias
         self._bias_shape = bias_shape
         self._device = device
+        self._load = load
+        self._placement = LINEAR
         self._prepared: dict[int, RankPlan] = {}
 
     def prepare(self, message: Prepare) -> None:
@@ -64,38 +82,45 @@ class LivePlans:
 
         Raises:
             RefusedError: a tensor does not fit the model; nothing was kept.
+            CheckpointError: the placement does not split over the ranks.
         """
+        experts = None
+        if message.config.placement != self._placement:
+            experts = self._load(message.config.placement, message.physical_to_logical)
         self._prepared[message.edition] = RankPlan(
             generation=message.generation,
             capacity=capacity_plan(message.config),
             updates_bias=message.config.bias_update is BiasUpdate.ON,
             bias=self._checked("bias", message.bias) if message.reload_bias else None,
             lkg_bias=self._checked("lkg_bias", message.lkg_bias),
+            experts=experts,
         )
 
     def discard(self, edition: int) -> None:
         """Forget a prepared plan."""
         self._prepared.pop(edition, None)
 
-    def switch(self, edition: int) -> bool:
-        """Run under an edition from now on; True when that reloaded the bias.
+    def switch(self, edition: int) -> Switch:
+        """Run under an edition from now on.
 
         Raises:
             RefusedError: the edition was never prepared here.
         """
         if edition == self.edition:
-            return False
+            return Switch()
         plan = self._prepared.pop(edition, None)
         if plan is None:
             raise RefusedError(
                 f"edition {edition} was not prepared", field="edition", value=edition
             )
         self._prepared.clear()
-        self.edition, self.plan = edition, plan
-        if plan.bias is None:
-            return False
-        self.live_bias = plan.bias
-        return True
+        # Weights of a placement are not kept alive by the plan once another one is live.
+        self.edition, self.plan = edition, replace(plan, experts=None)
+        if plan.experts is not None:
+            self._placement = plan.experts.name
+        if plan.bias is not None:
+            self.live_bias = plan.bias
+        return Switch(reloaded_bias=plan.bias is not None, experts=plan.experts)
 
     def _checked(self, name: str, bias: Floats | None) -> Tensor | None:
         if bias is None:

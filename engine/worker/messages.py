@@ -83,7 +83,13 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Make a plan ready without running it: tensors on the device, under an edition number."""
+    """Make a plan ready without running it: tensors on the device, under an edition number.
+
+    Attributes:
+        bias, lkg_bias: FP32 [L, E].
+        reload_bias: `bias` becomes live, else the live bias stays as it is.
+        physical_to_logical: logical expert of each slot, int64 [L, slots]; None is linear.
+    """
 
     edition: int
     generation: int
@@ -91,6 +97,7 @@ class Prepare:
     bias: Floats | None
     lkg_bias: Floats | None
     reload_bias: bool
+    physical_to_logical: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)

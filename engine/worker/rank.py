@@ -45,6 +45,7 @@ from engine.worker.messages import (
     Stop,
     ToRank,
 )
+from engine.worker.placed_experts import placement_loader
 from engine.worker.shadow import ShadowRouting
 from engine.worker.step_hooks import StepHooks
 
@@ -65,13 +66,14 @@ class Rank:
         self._device = _device(config, spec.rank)
         self._checkpoint = read_facts(config.checkpoint)
         model = self._checkpoint.spec
+        group, dtype = DistributedGroup(), _DTYPES[config.dtype]
         decoder = load_model(
-            config.checkpoint, group=DistributedGroup(), device=self._device,
-            dtype=_DTYPES[config.dtype], context_tokens=config.context_tokens,
+            config.checkpoint, group=group, device=self._device, dtype=dtype,
+            context_tokens=config.context_tokens,
         )  # fmt: skip
         cache = KVCache(
             model, blocks=config.kv_blocks, block_tokens=config.block_tokens, device=self._device,
-            dtype=_DTYPES[config.dtype],
+            dtype=dtype,
         )  # fmt: skip
         self._runner = ModelRunner(decoder, cache)
         self._no_tokens = torch.zeros(0, dtype=torch.int64, device=self._device)
@@ -85,7 +87,7 @@ class Rank:
         self._shadow = ShadowRouting(model.moe, layers, self._device)
         self._plans = LivePlans(
             self._first_plan(), None if self._checkpoint.bias is None else (layers, experts),
-            self._device,
+            self._device, placement_loader(config.checkpoint, group, self._device, dtype),
         )  # fmt: skip
         self._regulation = BiasRegulation(self._plans)
         self._traces = spec.rank == 0 and config.otlp_endpoint is not None
@@ -148,11 +150,13 @@ class Rank:
     def _switch(self, edition: int) -> None:
         if edition == self._plans.edition:
             return
-        reloaded = self._plans.switch(edition)
-        if reloaded:
+        switch = self._plans.switch(edition)
+        if switch.experts is not None:
+            switch.experts.put_into(self._runner.decoder)
+        if switch.reloaded_bias:
             self._hooks.quarantine()
             self._shadow.reservoir.clear()  # what was routed by the bias before says nothing now
-        self._regulation.switched(reloaded=reloaded)
+        self._regulation.switched(reloaded=switch.reloaded_bias)
 
     def _recorders(self) -> tuple[LayerRecorder, GroupCounts | None]:
         if not self._hooks and not self._regulation.is_on:

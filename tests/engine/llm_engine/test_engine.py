@@ -134,8 +134,8 @@ async def test_what_cannot_be_served_is_refused_before_the_first_token(engine):
         await engine.complete("long", range(250), 10)
     with pytest.raises(BadRequestError, match="token id 259 is outside the vocabulary of 259"):
         await engine.complete("odd", [259])
-    with pytest.raises(RefusedError, match="placement 'other' cannot become live"):
-        engine.check(engine.plan(0, placement="other").config)
+    with pytest.raises(RefusedError, match="overflow_policy spill cannot become live"):
+        engine.check(engine.plan(0, overflow_policy="spill").config)
 
 
 async def test_a_request_id_in_use_is_refused_and_free_again_afterwards(engine):
@@ -281,3 +281,25 @@ async def test_the_regulator_moves_the_bias_only_while_it_is_on(engine):
     assert np.array_equal(await engine.live_bias(), moved)
     await engine.commit(replace(engine.plan(112), reload_bias=True))
     assert np.array_equal(await engine.live_bias(), checkpoint)
+
+
+async def test_a_placement_becomes_live_without_changing_tokens_and_an_uneven_one_is_refused(
+    engine,
+):
+    await engine.commit(engine.plan(120, capacity_factor=None))
+    before = await engine.complete("before", max_tokens=12)
+    swapped = np.tile([*range(8, 16), *range(8)], (2, 1))
+    moved = replace(
+        engine.plan(121, capacity_factor=None, placement="swapped"), physical_to_logical=swapped
+    )
+    await engine.commit(moved)
+    assert await engine.complete("swapped", max_tokens=12) == before
+    odd = replace(engine.plan(122, placement="odd"), physical_to_logical=np.tile(range(17), (2, 1)))
+    with pytest.raises(RefusedError, match="cannot prepare generation 122: placement"):
+        await engine.commit(odd)
+    replicated = np.tile([*range(16), 0, 1], (2, 1))
+    spill = engine.plan(123, placement="replicas", overflow_policy="spill")
+    await engine.commit(replace(spill, physical_to_logical=replicated))
+    assert len(await engine.complete("spill", max_tokens=12)) == 12
+    await engine.commit(engine.plan(124, capacity_factor=None))
+    assert await engine.complete("after", max_tokens=12) == before

@@ -17,7 +17,6 @@ def test_the_default_config_is_accepted():
 @pytest.mark.parametrize(
     ("config", "has_bias", "free_bytes", "field"),
     [
-        (RuntimeConfig(placement="other"), True, 1 << 30, "placement"),
         (RuntimeConfig(overflow_policy=OverflowPolicy.SPILL), True, 1 << 30, "overflow_policy"),
         (RuntimeConfig(bias_update=BiasUpdate.ON), False, 1 << 30, "bias_update"),
         (RuntimeConfig(), True, 1000, "capacity_factor"),

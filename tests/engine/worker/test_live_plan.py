@@ -6,8 +6,9 @@ import torch
 
 from contract.runtime_config import BiasUpdate, RuntimeConfig
 from engine.errors import RefusedError
-from engine.worker.live_plan import LivePlans, RankPlan, capacity_plan
+from engine.worker.live_plan import LivePlans, RankPlan, Switch, capacity_plan
 from engine.worker.messages import Prepare
+from engine.worker.placed_experts import PlacedExperts
 
 CPU = torch.device("cpu")
 BIAS = np.full((2, 4), 0.5, np.float32)
@@ -15,7 +16,7 @@ BIAS = np.full((2, 4), 0.5, np.float32)
 
 def make_plans() -> LivePlans:
     first = RankPlan(0, capacity_plan(RuntimeConfig()), False, torch.zeros(2, 4), None)
-    return LivePlans(first, (2, 4), CPU)
+    return LivePlans(first, (2, 4), CPU, lambda name, rows: PlacedExperts(name, rows, ()))
 
 
 def make_prepare(edition: int = 1, **changes) -> Prepare:
@@ -33,7 +34,7 @@ def test_a_prepared_plan_changes_nothing_until_a_step_names_it():
     plans.prepare(make_prepare())
     assert plans.plan.generation == 0
     assert bias_of(plans).sum() == 0
-    assert plans.switch(1)
+    assert plans.switch(1).reloaded_bias
     assert plans.plan.generation == 7
     assert str(plans.plan.capacity.capacity_factor) == "2"
     assert bias_of(plans).tolist() == BIAS.tolist()
@@ -41,14 +42,14 @@ def test_a_prepared_plan_changes_nothing_until_a_step_names_it():
 
 def test_switching_to_the_present_edition_does_nothing():
     plans = make_plans()
-    assert not plans.switch(0)
+    assert plans.switch(0) == Switch()
 
 
 def test_a_plan_that_does_not_reload_keeps_the_moved_bias():
     plans = make_plans()
     bias_of(plans).add_(1.0)
     plans.prepare(make_prepare(reload_bias=False, lkg_bias=BIAS))
-    assert not plans.switch(1)
+    assert plans.switch(1) == Switch()
     assert bias_of(plans).tolist() == [[1.0] * 4] * 2
     assert plans.plan.lkg_bias is not None
     assert plans.plan.lkg_bias.tolist() == BIAS.tolist()
@@ -86,3 +87,15 @@ def test_a_discarded_plan_cannot_become_live():
     plans.discard(1)
     with pytest.raises(RefusedError, match="edition 1 was not prepared"):
         plans.switch(1)
+
+
+def test_a_placement_is_loaded_once_and_taken_by_the_step_that_names_it():
+    plans = make_plans()
+    rows = np.array([[1, 0, 3, 2]] * 2)
+    moved = RuntimeConfig(placement="moved")
+    plans.prepare(make_prepare(config=moved, physical_to_logical=rows))
+    experts = plans.switch(1).experts
+    assert experts is not None
+    assert (experts.name, experts.physical_to_logical is rows) == ("moved", True)
+    plans.prepare(make_prepare(edition=2, config=moved, physical_to_logical=rows))
+    assert plans.switch(2).experts is None
