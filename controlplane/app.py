@@ -39,12 +39,13 @@ from controlplane.clock import Clock, SystemClock
 from controlplane.db.database import Database, open_database
 from controlplane.errors import OverloadedError, StorageError, TrimtabError
 from controlplane.history.history import History
-from controlplane.history.upkeep import Upkeep
+from controlplane.history.upkeep import Upkeep, jobs
 from controlplane.ingest.routes import Receiver
 from controlplane.ingest.writer import FrameWriter
 from controlplane.metrics import Instruments
 from controlplane.probes import Probes
 from controlplane.scheduling.governor import Governor
+from controlplane.scheduling.jobs import leader_jobs
 from controlplane.settings import Settings
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -85,6 +86,7 @@ class Plane:
         self.governor = Governor(
             self.database, self.clock, self.history, self.engines, self.instruments,
             settings.governor, holder=f"{socket.gethostname()}:{secrets.token_hex(4)}",
+            more_jobs=leader_jobs(jobs(self.upkeep)),
         )  # fmt: skip
         self.governance = self.governor.governance
         self.access.on_denied.append(audit_denials(self.database, self.clock))

@@ -43,7 +43,9 @@ class AuditEvent(Base):
 
 
 class DecisionRecord(Base):
-    """What `decide` said of one engine, from `at` to `last_at` without change (`repeats` times).
+    """What `decide` said of one engine, from `at` to `last_at` without change.
+
+    `repeats` counts how often the row was written: prolonging is rarer than evaluating.
 
     `snapshot` is the zstd-compressed JSON that the first of them saw.
     """

@@ -32,7 +32,7 @@ class _Shown(BaseModel):
 
 
 class DecisionShown(_Shown):
-    """One decision; `at` … `last_at` is the time that it held, `repeats` the evaluations."""
+    """One decision; `at` … `last_at` is the time that it held, written `repeats` times."""
 
     decision_id: str
     engine_id: str

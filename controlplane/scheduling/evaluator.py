@@ -33,10 +33,12 @@ from controlplane.policy.policy import Policy
 from controlplane.policy.snapshot import Snapshot
 from controlplane.scheduling.gauges import EvaluationGauges
 from controlplane.scheduling.snapshots import Built, SnapshotBuilder
-from controlplane.slo.status import SloState
+from controlplane.slo.status import SloName, SloState
 
 LOGGER = logging.getLogger(__name__)
 TICK = "tick"
+PROLONG_SECONDS = 10.0
+"""An unchanged decision's row is prolonged at most this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Evaluator:
     def _before(
         self, built: Built, policy: Policy, targets: Sequence[str]
     ) -> dict[str, Measurement]:
-        seen = policy.detectors.windows_seen
+        seen = _windows_before(built.snapshot, policy)
         breached = [s.slo for s in built.snapshot.slos if s.state is SloState.BREACHED]
         measured = {
             built.snapshot.engine_id: measure(built.windows[-seen:], policy.slo, breached=breached)
@@ -166,6 +168,9 @@ class Evaluator:
         fence: Fence,
     ) -> Evaluated:
         entry = entry_of(decision, snapshot, policy, origin)
+        known = self._known(entry) if action is None else None
+        if known is not None:
+            return Evaluated(known, decision, None)
         with self._database.write() as session:
             fence.check(session)
             if action is not None and _is_repeated_shadow(session, entry, action):
@@ -178,13 +183,27 @@ class Evaluator:
                 _open(session, action, fence, snapshot.at)
             if is_new and decision.escalate:
                 log.append(session, _escalation(row), at=snapshot.at)
-            decision_id = row.decision_id
+        self._tell(decision, snapshot, action, is_new=is_new)
+        return Evaluated(row.decision_id, decision, action.action_id if action else None)
+
+    def _known(self, entry: DecisionEntry) -> str | None:
+        """The newest decision, when it said the same a moment ago: not worth a write."""
+        if entry.origin != TICK:
+            return None
+        with self._database.read() as session:
+            last = decisions.last_of(session, entry.engine_id)
+        if last is None or last.signature != entry.signature:
+            return None
+        return last.decision_id if entry.at - last.last_at < PROLONG_SECONDS else None
+
+    def _tell(
+        self, decision: Decision, snapshot: Snapshot, action: Action | None, *, is_new: bool
+    ) -> None:
         if is_new:
             self._gauges.count(snapshot.engine_id, decision)
         if action is not None:
             for listener in self._listeners:
                 listener(None, action)
-        return Evaluated(decision_id, decision, action.action_id if action else None)
 
 
 def entry_of(decision: Decision, snapshot: Snapshot, policy: Policy, origin: str) -> DecisionEntry:
@@ -201,6 +220,14 @@ def entry_of(decision: Decision, snapshot: Snapshot, policy: Policy, origin: str
         evidence={k: stored[k] for k in ("findings", "attribution", "slos", "bias", "load")},
         snapshot=stored, origin=origin,
     )  # fmt: skip
+
+
+def _windows_before(snapshot: Snapshot, policy: Policy) -> int:
+    """How many newest windows count as "before": an overflow breach is full in few of them."""
+    overflow = next((slo for slo in snapshot.slos if slo.slo is SloName.OVERFLOW), None)
+    breached = overflow is not None and overflow.state is SloState.BREACHED
+    rules = policy.detectors
+    return rules.windows_needed if breached else rules.windows_seen
 
 
 def _is_repeated_shadow(session: Session, entry: DecisionEntry, action: Action) -> bool:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
 from apscheduler.executors.pool import ThreadPoolExecutor
@@ -31,6 +32,37 @@ class Job:
     name: str
     seconds: float
     run: Callable[[Fence], None]
+
+
+class Chore(Protocol):
+    """Work that another package wants done now and then, whoever does it."""
+
+    @property
+    def name(self) -> str:
+        """Of the job."""
+        ...
+
+    @property
+    def run(self) -> Callable[[], object]:
+        """Safe to run twice."""
+        ...
+
+    @property
+    def interval_seconds(self) -> float:
+        """From start to start."""
+        ...
+
+
+def leader_jobs(chores: Sequence[Chore]) -> tuple[Job, ...]:
+    """Chores as jobs of the leader."""
+
+    def job(chore: Chore) -> Job:
+        def run(_fence: Fence) -> None:
+            chore.run()
+
+        return Job(chore.name, chore.interval_seconds, run)
+
+    return tuple(job(chore) for chore in chores)
 
 
 class Jobs:

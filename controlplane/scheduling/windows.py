@@ -1,19 +1,26 @@
 """The windows that an evaluation looks at: aligned, and summed once.
 
 A window is [i·s, (i+1)·s) on the engine's own frame times. It is complete when a frame has ended at
-or after its end; a complete window with full coverage never changes again and is kept.
+or after its end; a complete window with full coverage never changes again and is kept. One that
+lacks frames is looked at again, ever more rarely: late frames come soon or not at all.
 """
 
 import math
 import threading
 from collections import OrderedDict
+from typing import NamedTuple
 
 from controlplane.history.history import History
 from controlplane.history.window import EngineWindow
 
 MAX_KEPT = 4096
-LATE_SECONDS = 120.0
-"""After this long, a window that lacks frames is taken as it is."""
+
+
+class _Kept(NamedTuple):
+    """A window, and the frame time at which it is to be summed anew."""
+
+    window: EngineWindow | None
+    look_again: float
 
 
 class AlignedWindows:
@@ -22,7 +29,7 @@ class AlignedWindows:
     def __init__(self, history: History) -> None:
         self._history = history
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, float, int], EngineWindow | None] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, float, int], _Kept] = OrderedDict()
 
     def last(
         self, engine_id: str, *, ended: float, seconds: float, count: int
@@ -52,15 +59,16 @@ class AlignedWindows:
     ) -> EngineWindow | None:
         key = (engine_id, seconds, index)
         with self._lock:
-            if key in self._kept:
+            kept = self._kept.get(key)
+            if kept is not None and ended < kept.look_again:
                 self._kept.move_to_end(key)
-                return self._kept[key]
+                return kept.window
         end = (index + 1) * seconds
         window = self._history.window(engine_id, index * seconds, end)
         whole = window is not None and window.covered_seconds >= 0.98 * seconds
-        if whole or ended - end > LATE_SECONDS:
-            with self._lock:
-                self._kept[key] = window
-                while len(self._kept) > MAX_KEPT:
-                    self._kept.popitem(last=False)
+        look_again = math.inf if whole else ended + max(seconds, (ended - end) / 4)
+        with self._lock:
+            self._kept[key] = _Kept(window, look_again)
+            while len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
         return window
