@@ -12,6 +12,8 @@ from engine.server.tokenizer import Tokenizer
 _MAX_STOPS = 4
 _MAX_STOP_CHARACTERS = 256
 _DEFAULT_MAX_TOKENS = 16
+_MAX_TOKEN_CHARACTERS = 128
+"""No vocabulary that we serve has a longer token."""
 
 
 def _text_or_ids(value: object) -> object:
@@ -98,13 +100,26 @@ def generation_request(
             f"model {body.model!r} is not served here; use {model.name!r}",
             field="model", value=body.model, bound=[model.name],
         )  # fmt: skip
-    token_ids = tokenizer.encode(body.prompt) if isinstance(body.prompt, str) else body.prompt
+    token_ids = _token_ids(body.prompt, model, tokenizer)
     _check_prompt(token_ids, body.max_tokens, model)
     return GenerationRequest(
         request_id=request_id, token_ids=tuple(token_ids), max_tokens=body.max_tokens,
         temperature=body.temperature, top_p=body.top_p, seed=body.seed,
         ignore_eos=body.ignore_eos,
     )  # fmt: skip
+
+
+def _token_ids(prompt: str | list[int], model: ModelFacts, tokenizer: Tokenizer) -> Sequence[int]:
+    if not isinstance(prompt, str):
+        return prompt
+    most = model.context_tokens * _MAX_TOKEN_CHARACTERS
+    if len(prompt) > most:  # not worth the time of splitting it into tokens
+        raise PromptTooLongError(
+            f"prompt has {len(prompt)} characters: more than a context of "
+            f"{model.context_tokens} tokens can hold",
+            field="prompt", value=len(prompt), bound=f"<= {most} characters",
+        )  # fmt: skip
+    return tokenizer.encode(prompt)
 
 
 def _check_prompt(token_ids: Sequence[int], max_tokens: int, model: ModelFacts) -> None:

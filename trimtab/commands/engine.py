@@ -3,13 +3,12 @@
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
 from engine.errors import BadRequestError, CheckpointError, EngineError
 from engine.server.auth import TokenBook
-from engine.server.core import EngineCore
 from engine.server.run import Outside, run_engine
 from engine.server.settings import EngineSettings, read_settings
 from trimtab.errors import InputError
@@ -100,6 +99,6 @@ async def _run(settings: EngineSettings) -> BaseException | None:
     )
     try:
         await core.start()
-        return await run_engine(cast("EngineCore", core), settings, outside, click.echo)
+        return await run_engine(core, settings, outside, click.echo)
     finally:
         await core.stop()

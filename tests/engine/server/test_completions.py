@@ -202,3 +202,11 @@ async def test_a_body_over_the_bound_is_413(tmp_path: Path) -> None:
         answer = await complete(engine, prompt="x" * 3000)
         assert (answer.status_code, answer.json()["type"]) == (413, "body-too-large")
         assert answer.json()["bound"] == "<= 2000 bytes"
+
+
+async def test_a_text_that_no_context_holds_is_not_even_split_into_tokens(tmp_path: Path) -> None:
+    async with echo_engine(tmp_path) as engine:
+        answer = await complete(engine, prompt="x" * (CONTEXT * 128 + 1))
+        assert (answer.status_code, answer.json()["bound"]) == (
+            400, f"<= {CONTEXT * 128} characters",
+        )  # fmt: skip
