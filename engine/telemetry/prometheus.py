@@ -6,7 +6,7 @@ Names, labels and bounds come from `contract.metrics`. Nothing is per expert; no
 import threading
 from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, Metric
+from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from contract.frame import OPS, PARTS, PHASES
@@ -17,7 +17,6 @@ from engine.telemetry.families import Families, by_index
 from engine.telemetry.frame_gauges import scalar_gauges
 from engine.telemetry.frame_totals import FrameTotals
 from engine.telemetry.load_window import LoadWindow
-from engine.telemetry.text_format import CONTENT_TYPE, encode_families
 
 _PER_LAYER = {
     "moe_assignments_total": "assignments",
@@ -167,24 +166,3 @@ def _load_gauges(families: Families, window: LoadWindow, last: Frame) -> Iterato
         gauges["moe_load_psi_ratio"] = load_shape.psi(experts, window.reference)
     for name, values in gauges.items():
         yield families.gauge(name, by_index(values))
-
-
-class EngineMetrics:
-    """The registry of one engine: `observe` frames, `render` at a scrape.
-
-    Args:
-        exporter_counts: as for `EngineCollector`.
-    """
-
-    def __init__(self, exporter_counts: Callable[[], dict[str, int]] | None = None) -> None:
-        self.collector = EngineCollector(exporter_counts)
-        self.registry = CollectorRegistry(auto_describe=False)
-        self.registry.register(self.collector)
-
-    def observe(self, frame: Frame) -> None:
-        """Add a frame; from any thread."""
-        self.collector.observe(frame)
-
-    def render(self) -> tuple[bytes, str]:
-        """The exposition in text format, and its content type."""
-        return encode_families(self.registry.collect()), CONTENT_TYPE

@@ -4,7 +4,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -12,7 +12,7 @@ from contract.frame import ARRAYS, SUM_KEYS, FrameHeader, RequestCounts, Schedul
 from contract.frame_codec import Frame
 from contract.metrics import METRICS, Plane
 from contract.runtime_config import RuntimeConfig
-from engine.telemetry.prometheus import EngineMetrics
+from engine.telemetry.prometheus import EngineCollector
 from engine.telemetry.text_format import encode_families
 
 UNUSED = {"moe_rerouted_assignments_total", "moe_spilled_assignments_total"}
@@ -39,8 +39,8 @@ def full_frame(layers=58, experts=256, top_k=8, ranks=16, sequence=0, **named) -
     return Frame(header=header, arrays=arrays)
 
 
-def series(metrics: EngineMetrics):
-    text = metrics.render()[0].decode()
+def series(metrics: EngineCollector):
+    text = encode_families(metrics.collect()).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -54,15 +54,15 @@ def value(found, name: str, **labels: str) -> float:
 
 
 def test_a_deepseek_v3_group_has_at_most_1000_series_even_with_every_outcome():
-    metrics = EngineMetrics(lambda: {"sent": 1, "dropped": 0})
+    metrics = EngineCollector(lambda: {"sent": 1, "dropped": 0})
     metrics.observe(full_frame())
     assert len(series(metrics)) <= 1000
 
 
 def test_every_engine_series_of_the_contract_is_exposed_and_nothing_else():
-    metrics = EngineMetrics(lambda: {"sent": 1, "dropped": 0})
+    metrics = EngineCollector(lambda: {"sent": 1, "dropped": 0})
     metrics.observe(full_frame(layers=2, experts=8, ranks=2))
-    text = metrics.render()[0].decode()
+    text = encode_families(metrics.collect()).decode()
     found = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     assert found == {name for name, m in METRICS.items() if m.plane is Plane.ENGINE}
     assert "_created" not in text
@@ -73,7 +73,7 @@ def test_every_engine_series_of_the_contract_is_exposed_and_nothing_else():
 
 
 def test_outcomes_of_policies_that_never_ran_have_no_series():
-    metrics = EngineMetrics()
+    metrics = EngineCollector()
     frame = full_frame(layers=2, experts=8, ranks=2)
     for name in ("rerouted", "spilled"):
         frame.arrays[name][:] = 0
@@ -82,7 +82,7 @@ def test_outcomes_of_policies_that_never_ran_have_no_series():
 
 
 def test_counters_add_frames_and_gauges_show_the_last():
-    metrics = EngineMetrics()
+    metrics = EngineCollector()
     frames = [full_frame(2, 8, 2, 2, sequence=0), full_frame(2, 8, 2, 2, sequence=1)]
     for frame in frames:
         metrics.observe(frame)
@@ -100,7 +100,7 @@ def test_counters_add_frames_and_gauges_show_the_last():
 
 
 def test_cv_gauges_follow_the_formulas():
-    metrics = EngineMetrics()
+    metrics = EngineCollector()
     frame = full_frame(1, 4, 2, 2)
     frame.arrays["assignments"][:] = np.array([[[400, 200, 200, 200]], [[0, 0, 0, 0]]])
     frame.arrays["card_assignments"][:] = [[600, 400]]
@@ -121,7 +121,7 @@ def test_cv_gauges_follow_the_formulas():
 
 def test_psi_compares_with_the_time_before_the_bias_left_the_last_good():
     good, bad = "a" * 64, "b" * 64
-    metrics = EngineMetrics()
+    metrics = EngineCollector()
     even = full_frame(1, 4, 2, 2, live_bias=good, lkg_bias=good)
     even.arrays["assignments"][:] = 10_000
     metrics.observe(even)
@@ -134,7 +134,7 @@ def test_psi_compares_with_the_time_before_the_bias_left_the_last_good():
 
 
 def test_a_frame_in_which_nothing_ran_keeps_the_gauges():
-    metrics = EngineMetrics()
+    metrics = EngineCollector()
     metrics.observe(full_frame(1, 4, 2, 2))
     before = series(metrics)
     idle = full_frame(1, 4, 2, 2)
@@ -146,14 +146,16 @@ def test_a_frame_in_which_nothing_ran_keeps_the_gauges():
 
 
 def test_before_the_first_frame_there_is_nothing():
-    assert series(EngineMetrics()) == {}
+    assert series(EngineCollector()) == {}
 
 
 def test_the_text_format_equals_the_clients_own():
-    metrics = EngineMetrics()
+    metrics = EngineCollector()
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(metrics)
     metrics.observe(full_frame(2, 4, 2, 2))
-    mine = text_string_to_metric_families(metrics.render()[0].decode())
-    theirs = text_string_to_metric_families(generate_latest(metrics.registry).decode())
+    mine = text_string_to_metric_families(encode_families(metrics.collect()).decode())
+    theirs = text_string_to_metric_families(generate_latest(registry).decode())
     assert list(mine) == list(theirs)
 
 
@@ -170,12 +172,12 @@ def test_label_values_and_odd_numbers_are_escaped():
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_finds_no_fault_with_the_exposition():
-    metrics = EngineMetrics(lambda: {"sent": 1, "dropped": 0})
+    metrics = EngineCollector(lambda: {"sent": 1, "dropped": 0})
     metrics.observe(full_frame(2, 8, 2, 2))
     result = subprocess.run(
         ["promtool", "check", "metrics"],
         check=False,
-        input=metrics.render()[0],
+        input=encode_families(metrics.collect()),
         capture_output=True,
     )
     assert (result.returncode, result.stderr) == (0, b"")
