@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from controlplane.actuator.routes import actions, engines, freezes, pins, policies
+from controlplane.actuator.routes import actions, engines, freezes, knob_pins, policies
 
 router = APIRouter(prefix="/api/v1")
-for part in (actions, engines, freezes, pins, policies):
+for part in (actions, engines, freezes, knob_pins, policies):
     router.include_router(part.router)

@@ -10,7 +10,7 @@ from controlplane.audit import log
 from controlplane.audit.chain import Event
 from controlplane.policy.knob import Knob
 
-router = APIRouter(prefix="/pins", tags=["pins"])
+router = APIRouter(prefix="/knob-pins", tags=["knob pins"])
 
 
 class PinWish(Body):
@@ -34,14 +34,16 @@ class PinShown(Body):
 
 
 @router.get("")
-def list_pins(_viewer: Viewer, governing: Governing, engine: str | None = None) -> list[PinShown]:
+def list_knob_pins(
+    _viewer: Viewer, governing: Governing, engine: str | None = None
+) -> list[PinShown]:
     """Pins in force."""
     with governing.database.read() as session:
         return [_shown(row) for row in holds.pins(session, governing.clock.now(), engine)]
 
 
 @router.post("", status_code=201)
-def pin(wish: PinWish, operator: Operator, governing: Governing) -> PinShown:
+def pin_knob(wish: PinWish, operator: Operator, governing: Governing) -> PinShown:
     """Take a knob from the governor."""
     governing.groups.group_of(wish.engine_id)
     now = governing.clock.now()
@@ -59,7 +61,7 @@ def pin(wish: PinWish, operator: Operator, governing: Governing) -> PinShown:
 
 
 @router.delete("/{engine_id}/{knob}", status_code=204)
-def unpin(engine_id: str, knob: Knob, operator: Operator, governing: Governing) -> None:
+def unpin_knob(engine_id: str, knob: Knob, operator: Operator, governing: Governing) -> None:
     """Give a knob back to the governor."""
     with governing.database.write() as session:
         holds.unpin(session, engine_id=engine_id, knob=knob)
