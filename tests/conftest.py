@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+pytest_plugins = ["tests.support.database_fixtures"]
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):

@@ -30,13 +30,13 @@ _CONFIG = ChunkConfig(
 
 def pack(values: Values) -> tuple[str, bytes]:
     """Pack [T, …] counts; gives the codec's name and the bytes."""
+    small = values.size > 0 and int(values.max()) < 2**31
+    shared = _with_shares(values) if small else None
+    if shared is not None:
+        return SHARE, _pack_share(shared)
     candidates = [(PLANES, pack_planes(values))]
-    if values.size and int(values.max()) < 2**31:
-        shared = _with_shares(values)
-        if shared is not None:
-            candidates.append((SHARE, _pack_share(shared)))
-        else:
-            candidates.append((PCO, _pco(np.moveaxis(values, 0, -1).astype(np.int32))))
+    if small:
+        candidates.append((PCO, _pco(np.moveaxis(values, 0, -1).astype(np.int32))))
     return min(candidates, key=lambda candidate: len(candidate[1]))
 
 
@@ -87,26 +87,37 @@ def _with_shares(values: Values) -> Ints | None:
 
 
 def _pack_share(counts: Ints) -> bytes:
+    """Parts: which rows ever hold something, the first frame, the totals, and the residuals."""
+    used = counts.any(axis=(0, 2))
+    counts = counts[:, used]
     totals, residual = residuals(counts)
     order = np.argsort(counts[0].ravel(), kind="stable")
     series = residual.reshape(len(residual), -1).T[order].astype(np.int32)
-    parts = [pack_planes(counts[0].astype(np.uint64)), pack_planes(totals.astype(np.uint64))]
-    parts += [_pco(group) for group in np.array_split(series, _GROUPS)]
+    parts = [
+        np.packbits(used).tobytes(),
+        pack_planes(counts[0].astype(np.uint64)),
+        pack_planes(totals.astype(np.uint64)),
+        *(_pco(group) for group in np.array_split(series, _GROUPS)),
+    ]
     return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
 
 
 def _unpack_share(data: bytes, shape: Sequence[int]) -> Values:
     frames, columns = shape[0], shape[-1]
-    rows = int(np.prod(shape[1:-1], dtype=np.int64))
+    all_rows = int(np.prod(shape[1:-1], dtype=np.int64))
     parts = _parts(data)
-    first = unpack_planes(parts[0], (rows, columns)).astype(np.int64)
-    totals = unpack_planes(parts[1], (frames, rows)).astype(np.int64)
-    series = np.concatenate([_unpco(part, np.dtype(np.int32)) for part in parts[2:]])
+    used = np.unpackbits(np.frombuffer(parts[0], np.uint8), count=all_rows).astype(bool)
+    rows = int(used.sum())
+    first = unpack_planes(parts[1], (rows, columns)).astype(np.int64)
+    totals = unpack_planes(parts[2], (frames, rows)).astype(np.int64)
+    series = np.concatenate([_unpco(part, np.dtype(np.int32)) for part in parts[3:]])
     order = np.argsort(first.ravel(), kind="stable")
     residual = np.empty((rows * columns, frames - 1), dtype=np.int64)
     residual[order] = series.reshape(rows * columns, frames - 1)
     by_frame = np.ascontiguousarray(residual.T).reshape(frames - 1, rows, columns)
-    return restore(first, totals, by_frame).astype(np.uint64).reshape(tuple(shape))
+    values = np.zeros((frames, all_rows, columns), dtype=np.uint64)
+    values[:, used] = restore(first, totals, by_frame).astype(np.uint64)
+    return values.reshape(tuple(shape))
 
 
 def _parts(data: bytes) -> list[bytes]:

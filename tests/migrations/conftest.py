@@ -5,13 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from controlplane.db.database import Database, open_database
-from tests.support.postgresql import Cluster, cluster
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[Cluster]:
-    with cluster() as running:
-        yield running
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import click
 
+from controlplane.db.database import Database
+from controlplane.db.models import load_models
+from controlplane.history import inspection
 from migrations import run
 from trimtab.commands.options import config_option, opened_database
 
@@ -22,3 +25,58 @@ def upgrade(config: Path | None, to: str) -> None:
         before = run.current(database)
         run.upgrade(database, to)
         click.echo(f"{before or 'empty'} -> {run.current(database)}")
+
+
+@command.command(epilog="Example: trimtab db check")
+@config_option
+def check(config: Path | None) -> None:
+    """Check schema, file and every stored blob; exits 1 when something is wrong.
+
+    Damaged blobs are named by table and key; everything else stays readable.
+    """
+    with opened_database(config) as (_, database):
+        said = _schema_errors(database)
+        if not said:
+            said += inspection.integrity_errors(database)
+            with database.read() as session:
+                said += [
+                    f"{found.table} {found.key}: {found.reason}"
+                    for found in inspection.damaged(session)
+                ]
+    for line in said:
+        click.echo(line, err=True)
+    if said:
+        raise click.exceptions.Exit(1)
+    click.echo("ok")
+
+
+@command.command(epilog="Example: trimtab db stats")
+@config_option
+def stats(config: Path | None) -> None:
+    """Rows and bytes by table, and frames known to be lost."""
+    with opened_database(config) as (_, database):
+        load_models()
+        found = inspection.sizes(database)
+        with database.read() as session:
+            lost = inspection.missing_frames(session)
+    width = max(len(size.table) for size in found)
+    for size in found:
+        click.echo(f"{size.table:<{width}} {size.rows:>12,} rows {size.size_bytes:>16,} bytes")
+    click.echo(f"{'all':<{width}} {'':>17} {sum(size.size_bytes for size in found):>16,} bytes")
+    click.echo(f"frames known to be lost: {lost}")
+
+
+@command.command(epilog="Example: trimtab db vacuum")
+@config_option
+def vacuum(config: Path | None) -> None:
+    """Give free pages back to the file system; writers wait meanwhile."""
+    with opened_database(config) as (_, database):
+        inspection.vacuum(database)
+    click.echo("done")
+
+
+def _schema_errors(database: Database) -> list[str]:
+    at, newest = run.current(database), run.newest()
+    if at != newest:
+        return [f"schema is at {at or 'empty'}, this program needs {newest}: trimtab db upgrade"]
+    return [f"schema differs from the models: {found}" for found in run.differences(database)]
