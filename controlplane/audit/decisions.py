@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
 from controlplane.audit.chain import digest
-from controlplane.audit.models import DecisionRecord
+from controlplane.audit.models import DecisionRecord, NewestEvaluation
 
 SNAPSHOT_LEVEL = 6
 MAX_SNAPSHOT_BYTES = 16 * 1024 * 1024
@@ -69,8 +69,20 @@ def last_of(session: Session, engine_id: str) -> DecisionRecord | None:
 def record(session: Session, entry: DecisionEntry) -> tuple[DecisionRecord, bool]:
     """Store a decision, or prolong the last one when it says the same; tells whether it is new.
 
-    A decision that an alert asked for always has a row of its own.
+    A decision that an alert asked for always has a row of its own. Either way the entry becomes the
+    engine's newest evaluation.
     """
+    row, is_new = _recorded(session, entry)
+    session.merge(
+        NewestEvaluation(
+            engine_id=entry.engine_id, at=entry.at, decision_id=row.decision_id,
+            explanation=entry.explanation, snapshot=_packed(entry.snapshot),
+        )
+    )  # fmt: skip
+    return row, is_new
+
+
+def _recorded(session: Session, entry: DecisionEntry) -> tuple[DecisionRecord, bool]:
     last = last_of(session, entry.engine_id)
     repeats = last is not None and last.signature == entry.signature and entry.origin == "tick"
     if last is not None and repeats and entry.action_id in {None, last.action_id}:
@@ -115,7 +127,17 @@ def get(session: Session, decision_id: str) -> DecisionRecord | None:
     return session.get(DecisionRecord, decision_id, options=[undefer(DecisionRecord.snapshot)])
 
 
-def snapshot_of(row: DecisionRecord) -> dict[str, Any]:
+def newest_evaluation(session: Session, engine_id: str) -> NewestEvaluation | None:
+    """The engine's newest evaluation; None before the first."""
+    return session.get(NewestEvaluation, engine_id)
+
+
+def newest_evaluations(session: Session) -> list[NewestEvaluation]:
+    """The newest evaluation of every engine, by id."""
+    return list(session.scalars(select(NewestEvaluation).order_by(NewestEvaluation.engine_id)))
+
+
+def snapshot_of(row: DecisionRecord | NewestEvaluation) -> dict[str, Any]:
     """The snapshot that a decision was made from, as JSON values."""
     raw = zstandard.ZstdDecompressor().decompress(row.snapshot, max_output_size=MAX_SNAPSHOT_BYTES)
     value: dict[str, Any] = json.loads(raw)

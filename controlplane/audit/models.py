@@ -76,3 +76,18 @@ class DecisionRecord(Base):
     signature: Mapped[str] = mapped_column(String(64))
     action_id: Mapped[str | None] = mapped_column(String(64))
     snapshot: Mapped[bytes] = mapped_column(deferred=True)
+
+
+class NewestEvaluation(Base):
+    """What an engine's newest evaluation saw and said; replaced with every decision written.
+
+    A decision's own row keeps the numbers of the first evaluation that said so; here are the last.
+    """
+
+    __tablename__ = "newest_evaluation"
+
+    engine_id: Mapped[str] = mapped_column(String(128), primary_key=True)
+    at: Mapped[float]
+    decision_id: Mapped[str] = mapped_column(String(64))
+    explanation: Mapped[str] = mapped_column(Text)
+    snapshot: Mapped[bytes]

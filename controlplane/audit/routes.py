@@ -61,6 +61,19 @@ class DecisionDetail(_Shown):
     snapshot: dict[str, Any]
 
 
+class EvaluationShown(_Shown):
+    """What an engine's newest evaluation saw; at most some seconds behind the governor's tick.
+
+    `decision` holds since its own `at`; `explanation` and `snapshot` are of the newest evaluation.
+    """
+
+    engine_id: str
+    at: float
+    explanation: str
+    decision: DecisionShown
+    snapshot: dict[str, Any]
+
+
 class ChainShown(_Shown):
     """Whether the log is whole; `broken_at` is the first event that is not."""
 
@@ -95,6 +108,22 @@ def get_decision(decision_id: str, _viewer: Viewer, database: Stored) -> Decisio
             raise NotFoundError(f"decision {decision_id!r} does not exist", field="decision_id")
         snapshot = decisions.snapshot_of(row)
     return DecisionDetail(decision=shown(row), evidence=row.evidence, snapshot=snapshot)
+
+
+@router.get("/engines/{engine_id}/evaluation")
+def get_evaluation(engine_id: str, _viewer: Viewer, database: Stored) -> EvaluationShown:
+    """Findings, attribution, SLOs and holds of an engine as last evaluated."""
+    with database.read() as session:
+        newest = decisions.newest_evaluation(session, engine_id)
+        row = None if newest is None else decisions.get(session, newest.decision_id)
+    if newest is None or row is None:
+        raise NotFoundError(
+            f"engine {engine_id!r} has not been evaluated yet", field="engine_id", value=engine_id
+        )
+    return EvaluationShown(
+        engine_id=engine_id, at=newest.at, explanation=newest.explanation, decision=shown(row),
+        snapshot=decisions.snapshot_of(newest),
+    )  # fmt: skip
 
 
 @router.get("/audit")

@@ -60,3 +60,17 @@ def test_the_snapshot_comes_back_whole(sqlite_database):
         assert stored is not None
         assert decisions.snapshot_of(stored) == {"at": 1.5, "findings": ["x"]}
         assert stored.evidence_digest == digest({"slos": []})
+
+
+def test_the_newest_evaluation_is_replaced_also_when_its_decision_is_prolonged(database):
+    with database.write() as session:
+        first, _ = decisions.record(session, QUIET)
+        later = replace(QUIET, at=105.0, explanation="17 s ago", snapshot={"at": 105.0})
+        decisions.record(session, later)
+        key = first.decision_id
+    with database.read() as session:
+        (newest,) = decisions.newest_evaluations(session)
+        assert (newest.engine_id, newest.at, newest.decision_id) == ("e0", 105.0, key)
+        assert newest.explanation == "17 s ago"
+        assert decisions.snapshot_of(newest) == {"at": 105.0}
+        assert decisions.newest_evaluation(session, "e1") is None
