@@ -153,7 +153,8 @@ class FrameHeader(BaseModel):
         bias_version, lkg_bias_version: integers of the store, 0 for none.
         bias_distance: L∞ of the live bias to the last known good.
         gate_mass_kept, gate_mass_total: sums of gate weights, kept and before dropping.
-        required_capacity_factor: largest count of one expert over λ = T·k/E, any layer, any step.
+        required_capacity_factor: smallest C without overflow: largest count of one expert over
+            λ = T·k/E of any layer in any step that overflows at C = 1; 0 when no step ran.
         histogram_sums: sum of what a histogram counted, in its unit, by `SUM_KEYS`.
         probe_nll: last probe result in nats per token, None before the first.
         context_tokens, kv_blocks: sizes.

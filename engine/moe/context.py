@@ -52,7 +52,7 @@ class LayerRecorder(Protocol):
         self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
         bytes_sent: int, message_bytes: tuple[int, ...],
     ) -> None:  # fmt: skip
-        """One all-to-all (op 0 dispatch, 1 combine): this rank's wait, transfer and payload."""
+        """One all-to-all of the step before (op 0 dispatch, 1 combine): what it cost this rank."""
         ...
 
     def gate_mass(self, kept: Tensor, total: Tensor) -> None:

@@ -29,7 +29,8 @@ class RankCounts:
         message_cells: int64 [O, cells], payload bytes per peer message; message_bytes: their sums.
         generation_assignments, generation_overflow: all layers, by live generation; rank 0 alone.
         gate_mass_kept, gate_mass_total: sums over this rank's tokens and all layers.
-        required_capacity_factor: max over layers and steps of count · E / (T·k); rank 0 alone.
+        required_capacity_factor: max of count · E / (T·k) over layers and steps that overflow at
+            C = 1, at least 1; 0 when no step ran; rank 0 alone.
         sampled_steps, sampled_tokens: of shadow routing; tokens of this rank.
     """
 

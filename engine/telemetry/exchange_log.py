@@ -31,13 +31,15 @@ class Exchanges:
 class ExchangeLog:
     """Times per step and layer, payload per peer message; appends only, O(1) a call.
 
+    What an all-to-all cost is known one step later, so every layer tells it then.
+
     Args:
         layers: MoE layers.
     """
 
     def __init__(self, layers: int) -> None:
         self._layers = layers
-        self._step = (0, 0)
+        self._before = self._now = (-1, 0)
         self._clear()
 
     def _clear(self) -> None:
@@ -50,17 +52,17 @@ class ExchangeLog:
 
     def begin_step(self, step: int, phase: int) -> None:
         """The step that follows; phase 0 prefill (any prefill token), 1 decode."""
-        self._step = (step, phase)
+        self._before, self._now = self._now, (step, phase)
         self._open = False
 
     def add(
         self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
         bytes_sent: int, message_bytes: tuple[int, ...],
     ) -> None:  # fmt: skip
-        """One all-to-all of the present step; the first of a step opens its row."""
+        """One all-to-all of the step before; the first that is told opens that step's row."""
         if not self._open:
-            self._ids.append(self._step[0])
-            self._phases.append(self._step[1])
+            self._ids.append(self._before[0])
+            self._phases.append(self._before[1])
             self._rows.append(np.zeros((len(OPS), len(PARTS), self._layers), dtype=np.float32))
             self._open = True
         row = self._rows[-1]

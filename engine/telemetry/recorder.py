@@ -124,7 +124,7 @@ class StepRecorder:
         self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
         bytes_sent: int, message_bytes: tuple[int, ...],
     ) -> None:  # fmt: skip
-        """One all-to-all (op 0 dispatch, 1 combine): this rank's wait, transfer and payload."""
+        """One all-to-all of the step before (op 0 dispatch, 1 combine): what it cost this rank."""
         self._exchanges.add(layer, op, wait_seconds, transfer_seconds, bytes_sent, message_bytes)
 
     def gate_mass(self, kept: Tensor, total: Tensor) -> None:
@@ -162,8 +162,10 @@ class StepRecorder:
             torch.maximum(self._peak, peaks, out=self._peak)
         else:
             self._peak[layers] = torch.maximum(self._peak[layers], peaks)
-        needed = peaks.max() * (self._experts / (tokens * self._top_k))
-        torch.maximum(self._required, needed, out=self._required)
+        # Without overflow at the first rung C = 1 would have done, whatever the peak: cap_min held.
+        overflows = torch.stack([outcome.overflow_at_rung[0] for _, outcome in self._outcomes]) > 0
+        needed = (peaks * overflows).amax() * (self._experts / (tokens * self._top_k))
+        torch.maximum(self._required, needed.clamp_min(1.0), out=self._required)
 
     def _add_generation(self) -> None:
         counted = self._assignments_by_generation

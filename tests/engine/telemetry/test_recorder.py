@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -92,6 +94,15 @@ def test_capacity_is_counted_on_rank_zero_alone():
         assert drained.generation_assignments == {3: 16, 4: 16}
 
 
+def test_a_step_without_overflow_at_the_first_rung_needs_no_more_than_one():
+    own = recorder()
+    own.begin_step(0, generation=0, phase=1)
+    counted = outcome(torch.tensor([3, 1, 0, 0, 0, 0, 0, 0]), tokens=2)
+    own.capacity(0, replace(counted, overflow_at_rung=torch.zeros(6, dtype=torch.int64)))
+    assert own.drain(period=False).required_capacity_factor == 1.0
+    assert own.drain(period=False).required_capacity_factor == 0.0
+
+
 def test_a_sampled_step_counts_both_sides_and_its_tokens_once():
     own = recorder()
     ids, buckets, _ = tokens(6)
@@ -109,23 +120,24 @@ def test_a_sampled_step_counts_both_sides_and_its_tokens_once():
     assert "whatif_live" not in own.drain(period=True).arrays
 
 
-def test_exchanges_keep_times_per_step_and_count_messages():
+def test_exchanges_belong_to_the_step_before_and_messages_are_counted():
     own = recorder()
-    for step, phase in ((4, 0), (5, 1)):
+    own.begin_step(3, 0, 0)
+    for step, phase in ((4, 1), (5, 1)):
         own.begin_step(step, 0, phase)
         for layer in range(LAYERS):
             own.exchange(layer, 0, 0.001, 0.002, 300, (100, 200))
             own.exchange(layer, 1, 0.003, 0.004, 700, (700,))
     own.begin_step(6, 0, 1)
     drained = own.drain(period=False)
-    assert drained.step_ids.tolist() == [4, 5]
+    assert drained.step_ids.tolist() == [3, 4]
     assert drained.step_phases.tolist() == [0, 1]
     assert drained.exchange_seconds.shape == (2, 2, 2, LAYERS)
     assert drained.exchange_seconds[0, 1, 1].tolist() == pytest.approx([0.004] * 3)
     assert drained.arrays["a2a_bytes"].tolist() == [1800, 4200]
     assert drained.message_cells is not None
     assert drained.message_cells.sum(axis=1).tolist() == [12, 6]
-    assert (drained.steps, drained.step_first, drained.step_last) == (3, 4, 6)
+    assert (drained.steps, drained.step_first, drained.step_last) == (4, 3, 6)
 
 
 def test_gate_mass_is_summed_in_double():
