@@ -51,11 +51,12 @@ class Domain:
     held_out: tuple[Document, ...]
 
 
-def read_corpus() -> tuple[Domain, ...]:
-    """The domains code, prose and table of this interpreter's standard library."""
-    root = Path(sysconfig.get_paths()["stdlib"])
-    makers = {"code": _code(root), "prose": _prose(root), "table": _tables(root)}
-    return tuple(_split(name, documents) for name, documents in makers.items())
+def read_corpus(library: Path | None = None) -> tuple[Domain, ...]:
+    """The domains code, prose and table; `library` None is this interpreter's standard library."""
+    root = library or Path(sysconfig.get_paths()["stdlib"])
+    sources = list(_sources(root))
+    code, prose = _code(sources), _prose(sources, root)
+    return _split("code", code), _split("prose", prose), _split("table", _tables(sources))
 
 
 def corpus_hash(domains: tuple[Domain, ...]) -> str:
@@ -76,40 +77,28 @@ def _split(name: str, documents: Iterator[Document]) -> Domain:
     )
 
 
-def _sources(root: Path) -> Iterator[tuple[str, bytes]]:
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """One Python file: its text, and its long docstrings by the lines that they take."""
+
+    name: str
+    text: bytes
+    docstrings: tuple[tuple[ast.Expr, str], ...]
+
+    @property
+    def is_charmap(self) -> bool:
+        """Whether it is a decoding table with little code around it."""
+        return self.name.startswith("encodings/") and b"decoding_table = (" in self.text
+
+
+def _sources(root: Path) -> Iterator[_Source]:
     for path in sorted(root.rglob("*.py")):
         relative = path.relative_to(root)
         # `_sysconfigdata` holds the build paths of one machine.
         is_generated = relative.name.startswith("_sysconfigdata")
         if not is_generated and not _NO_CODE.intersection(relative.parts):
-            yield relative.as_posix(), path.read_bytes()
-
-
-def _is_charmap(name: str, text: bytes) -> bool:
-    return name.startswith("encodings/") and b"decoding_table = (" in text
-
-
-def _code(root: Path) -> Iterator[Document]:
-    for name, text in _sources(root):
-        if text.strip() and not _is_charmap(name, text) and name != "html/entities.py":
-            yield Document(name, _without_prose(text))
-
-
-def _prose(root: Path) -> Iterator[Document]:
-    seen: set[str] = set()
-    for name, source in _sources(root):
-        for node, text in _docstrings(source):
-            # The library repeats itself; a repeated text could be held out and trained on.
-            if text not in seen:
-                seen.add(text)
-                yield Document(f"{name}:{node.lineno}", inspect.cleandoc(text).encode())
-    topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
-    for topic, body in topics.items():
-        yield Document(f"topic {topic}", body.strip().encode())
-    for path in sorted(root.rglob("*.txt")):
-        relative = path.relative_to(root)
-        if not _NO_CODE.intersection(relative.parts):
-            yield Document(relative.as_posix(), path.read_bytes())
+            text = path.read_bytes()
+            yield _Source(relative.as_posix(), text, tuple(_docstrings(text)))
 
 
 def _docstrings(source: bytes) -> Iterator[tuple[ast.Expr, str]]:
@@ -127,19 +116,43 @@ def _docstrings(source: bytes) -> Iterator[tuple[ast.Expr, str]]:
             yield first, text
 
 
-def _without_prose(source: bytes) -> bytes:
+def _code(sources: list[_Source]) -> Iterator[Document]:
+    for source in sources:
+        if source.text.strip() and not source.is_charmap and source.name != "html/entities.py":
+            yield Document(source.name, _without_prose(source))
+
+
+def _without_prose(source: _Source) -> bytes:
     """The source without the lines of its long docstrings."""
-    lines = source.splitlines(keepends=True)
-    for node, _ in _docstrings(source):
+    lines = source.text.splitlines(keepends=True)
+    for node, _ in source.docstrings:
         last = node.end_lineno or node.lineno
         lines[node.lineno - 1 : last] = [b""] * (last - node.lineno + 1)
     return b"".join(lines)
 
 
-def _tables(root: Path) -> Iterator[Document]:
-    for name, text in _sources(root):
-        if _is_charmap(name, text):
-            yield Document(name, text[text.index(b"decoding_table = (") :])
+def _prose(sources: list[_Source], root: Path) -> Iterator[Document]:
+    seen: set[str] = set()
+    for source in sources:
+        for node, text in source.docstrings:
+            # The library repeats itself; a repeated text could be held out and trained on.
+            if text not in seen:
+                seen.add(text)
+                yield Document(f"{source.name}:{node.lineno}", inspect.cleandoc(text).encode())
+    topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
+    for topic, body in topics.items():
+        yield Document(f"topic {topic}", body.strip().encode())
+    for path in sorted(root.rglob("*.txt")):
+        relative = path.relative_to(root)
+        if not _NO_CODE.intersection(relative.parts):
+            yield Document(relative.as_posix(), path.read_bytes())
+
+
+def _tables(sources: list[_Source]) -> Iterator[Document]:
+    for source in sources:
+        if source.is_charmap:
+            start = source.text.index(b"decoding_table = (")
+            yield Document(source.name, source.text[start:])
     for start in range(0, _PROPERTIES.stop, _BLOCK):
         points = range(start, start + _BLOCK)
         for kind, row in (("names", _name_row), ("properties", _property_row)):

@@ -13,6 +13,7 @@ def probe_text(domains: tuple[Domain, ...]) -> str:
 
 def _middle_lines(domain: Domain) -> str:
     ample = [doc for doc in domain.held_out if len(doc.text) >= _AT_LEAST_BYTES]
+    ample = ample or list(domain.held_out)
     text = ample[len(ample) // 2].text.decode(errors="ignore")
     # The first line of the second half is cut, so it is left out.
     lines = text[len(text) // 2 :].splitlines()[1:]

@@ -11,6 +11,7 @@ from engine.model.training.model_card import TrainingRun, write_card
 from engine.model.training.probe_text import probe_text
 from engine.model.training.recipe import Recipe
 from engine.model.training.shape import Shape
+from engine.model.training.stream import Streams
 from engine.model.training.trainer import StepReport, train
 
 
@@ -41,11 +42,11 @@ def train_checkpoint(
         steps, tokens = step.step, tokens + step.tokens
         report(step)
 
-    network = train(recipe, shape, count)
+    domains = read_corpus()
+    network = train(recipe, shape, Streams.of(domains), count)
     cpu_minutes = (time.process_time() - started) / 60
     write_checkpoint(network, folder)
     begin_evaluation()
-    domains = read_corpus()
     (folder / "probe.txt").write_text(probe_text(domains), encoding="utf-8")
     evaluation = evaluate(folder, domains)
     write_card(

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.model.training.corpus import read_corpus
 from engine.model.training.network import Network
 from engine.model.training.recipe import Recipe
 from engine.model.training.shape import Shape
@@ -35,44 +34,49 @@ def _say_nothing(_report: StepReport) -> None:
     """The other processes' report."""
 
 
-def train(recipe: Recipe, shape: Shape, report: Report) -> Network:
+def train(recipe: Recipe, shape: Shape, streams: Streams, report: Report) -> Network:
     """Train from scratch. This process is rank 0; the others are started and joined here."""
     context = multiprocessing.get_context("spawn")
     size = sum(parameter.numel() for parameter in Network(shape).parameters())
     size += shape.num_moe_layers * shape.n_routed_experts + 2
-    exchange = SharedSum(context, recipe.processes, size)
+    job = _Job(recipe, shape, streams, SharedSum(context, recipe.processes, size))
     others = [
-        context.Process(
-            target=_run, args=(recipe, shape, rank, exchange, _say_nothing), daemon=True
-        )
+        context.Process(target=_run, args=(job, rank, _say_nothing), daemon=True)
         for rank in range(1, recipe.processes)
     ]
     for process in others:
         process.start()
     try:
-        network = _run(recipe, shape, 0, exchange, report)
-    except BaseException:
-        exchange.abort()
-        raise
+        network = _run(job, 0, report)
     finally:
         for process in others:
             process.join()
     return network
 
 
-def _run(recipe: Recipe, shape: Shape, rank: int, exchange: SharedSum, report: Report) -> Network:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What every process of a run is given."""
+
+    recipe: Recipe
+    shape: Shape
+    streams: Streams
+    exchange: SharedSum
+
+
+def _run(job: _Job, rank: int, report: Report) -> Network:
     torch.set_num_threads(1)
     try:
-        return _loop(recipe, shape, rank, exchange, report)
+        return _loop(job, rank, report)
     except BaseException:
-        exchange.abort()
+        job.exchange.abort()
         raise
 
 
-def _loop(recipe: Recipe, shape: Shape, rank: int, exchange: SharedSum, report: Report) -> Network:
-    streams = Streams.of(read_corpus())
+def _loop(job: _Job, rank: int, report: Report) -> Network:
+    recipe = job.recipe
     torch.manual_seed(recipe.seed)
-    network = Network(shape)
+    network = Network(job.shape)
     optimiser = _optimiser(network, recipe)
     lengths = np.random.default_rng(recipe.seed)
     windows = np.random.default_rng((recipe.seed, 1 + rank))
@@ -81,9 +85,11 @@ def _loop(recipe: Recipe, shape: Shape, rank: int, exchange: SharedSum, report: 
     while progress < 1.0:
         length = int(lengths.choice(list(LENGTHS), p=list(LENGTHS.values())))
         count = max(1, recipe.tokens_per_step // recipe.processes // length)
-        loss, loads = _gradients(network, streams.draw(windows, count, length), recipe.processes)
+        loss, loads = _gradients(
+            network, job.streams.draw(windows, count, length), recipe.processes
+        )
         elapsed = (time.monotonic() - started) / 60 if rank == 0 else 0.0
-        loss, loads, elapsed = _synchronise(network, exchange, rank, loss, loads, elapsed)
+        loss, loads, elapsed = _synchronise(network, job.exchange, rank, loss, loads, elapsed)
         torch.nn.utils.clip_grad_norm_(network.parameters(), recipe.clip_norm)
         for group in optimiser.param_groups:
             group["lr"] = recipe.rate(step, progress)
