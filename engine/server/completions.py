@@ -69,7 +69,10 @@ def completion_routes(
 
     @router.get("/models")
     async def models() -> JSONResponse:
-        model = {"id": core.model.name, "object": "model", "created": 0, "owned_by": "trimtab"}
+        model = {
+            "id": core.model.name, "object": "model", "created": 0, "owned_by": "trimtab",
+            "max_model_len": core.model.context_tokens,
+        }  # fmt: skip
         return JSONResponse({"object": "list", "data": [model]})
 
     @router.post("/completions")

@@ -97,7 +97,7 @@ def _back(before: PhaseFigures, after: PhaseFigures) -> bool:
     if before.tau is None or after.tau is None:
         return False
     interval = 2 * ((before.tau_se or 0.0) ** 2 + (after.tau_se or 0.0) ** 2) ** 0.5
-    return abs(after.tau - before.tau) <= max(TAU_TOLERANCE * before.tau, interval)
+    return bool(abs(after.tau - before.tau) <= max(TAU_TOLERANCE * before.tau, interval))
 
 
 def _answers(before: PhaseFigures, after: PhaseFigures) -> str:
