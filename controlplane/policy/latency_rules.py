@@ -106,16 +106,25 @@ def _fewer(snapshot: Snapshot, config: RuntimeConfig, policy: Policy, told: str)
     if 0 < running < target:
         target = math.floor(running * rules.factor)  # a limit that nobody reaches mends nothing
     target = max(rules.floor, target)
-    at_floor = target >= current
-    return Candidate(
-        knob=Knob.MAX_CONCURRENCY, current=current, target=target, direction=-1,
-        reason=Reason.TPOT_BREACH, target_slo=SloName.TPOT,
-        blocked=Reason.AT_BOUND if at_floor else None,
-        explanation=(
-            f"{told}; concurrency {current} is at its floor." if at_floor else
+    if target >= current:
+        blocked: Reason | None = Reason.AT_BOUND
+        explanation = f"{told}; concurrency {current} is at its floor."
+    elif 0 < running <= target:
+        blocked = Reason.KNOB_INERT
+        explanation = (
+            f"{told} with {running} running sequences: fewer than the floor of {rules.floor} "
+            "would starve the service, and no limit above what runs changes anything."
+        )
+    else:
+        blocked = None
+        explanation = (
             f"{told}: {target} running sequences at most instead of {current} ({running} run now); "
             "what does not fit queues, and is answered by 429 once the queue is full."
-        ),
+        )
+    return Candidate(
+        knob=Knob.MAX_CONCURRENCY, current=current, target=target, direction=-1,
+        reason=Reason.TPOT_BREACH, target_slo=SloName.TPOT, blocked=blocked,
+        explanation=explanation,
         predicted="fewer sequences a step: TPOT down, queueing up, overflow up a little",
     )  # fmt: skip
 
