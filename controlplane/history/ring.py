@@ -38,6 +38,7 @@ class Outcome(StrEnum):
 
     STORED = "stored"
     DUPLICATE = "duplicate"
+    RESET = "sequence_reset"
     RING_FULL = "ring_full"
 
 
@@ -119,7 +120,10 @@ class _Batch:
             header.sequence, header.started_unix_seconds, _ended(header)
         )
         if arrival is Arrival.DUPLICATE:
-            return Outcome.DUPLICATE
+            # Sent again, a frame has the start that it had; a later one means that the engine began
+            # to count anew without a new boot id.
+            reset = header.started_unix_seconds >= boot.row["last_ended"]
+            return Outcome.RESET if reset else Outcome.DUPLICATE
         ordinal = self.newest.get(engine_id, -1) + 1
         if ordinal >= self.unsealed.setdefault(engine_id, ordinal) + self.ring_frames:
             return Outcome.RING_FULL
@@ -219,12 +223,13 @@ def _note(
     row["first_started"] = min(
         row.get("first_started", header.started_unix_seconds), header.started_unix_seconds
     )
+    for name, value in (
+        ("last_started", header.started_unix_seconds), ("last_ended", _ended(header)),
+    ):  # fmt: skip
+        row[name] = max(row.get(name, value), value)
     if arrival is Arrival.LATE:
         return []
-    row.update(
-        engine_id=header.engine_id, boot_id=header.boot_id, high_sequence=header.sequence,
-        last_started=header.started_unix_seconds, last_ended=_ended(header),
-    )  # fmt: skip
+    row.update(engine_id=header.engine_id, boot_id=header.boot_id, high_sequence=header.sequence)
     change = config_change(header)
     key = _state_key(change)
     if row.get("state_key") == key:

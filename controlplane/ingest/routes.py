@@ -16,10 +16,10 @@ from controlplane.errors import (
     StorageError,
     TrimtabError,
 )
-from controlplane.history.ring import Outcome
+from controlplane.history.ring import Outcome, ReceivedFrame
 from controlplane.ingest import otlp
 from controlplane.ingest.body import UndecodableBodyError, inflate, too_large
-from controlplane.ingest.sorting import Sorted, sort_frames
+from controlplane.ingest.sorting import Refusal, Sorted, sort_frames
 from controlplane.ingest.writer import FrameWriter
 from controlplane.metrics import Instruments
 from controlplane.settings import IngestSettings
@@ -81,9 +81,10 @@ async def receive_logs(
             receiver.count(engine_id, refusal.kind)
         if found.refused and not found.accepted:
             await _refuse(request, principal, found)
-        message = await _store(receiver, engine_id, found)
+        await _store(receiver, engine_id, found)
     except TrimtabError as error:
         return _failed(content_type, error)
+    message = _join([refusal.message for refusal in found.refused] + found.warnings)
     answer = otlp.success(content_type, rejected=len(found.refused), message=message)
     return Response(answer, media_type=content_type)
 
@@ -119,18 +120,19 @@ async def _refuse(request: Request, principal: Principal, found: Sorted) -> None
     raise UndecodableBodyError(said, field="frame")
 
 
-async def _store(receiver: Receiver, engine_id: str, found: Sorted) -> str:
-    """Wait until the frames are durable; gives the message of the answer."""
-    outcomes: list[Outcome] = []
-    if found.accepted:
-        try:
-            future = receiver.writer.submit(found.accepted)
-            outcomes = await asyncio.wrap_future(future)
-        except (OverloadedError, StorageError) as error:
-            receiver.count(engine_id, error.kind, len(found.accepted))
-            raise
-    for outcome in outcomes:
+async def _store(receiver: Receiver, engine_id: str, found: Sorted) -> None:
+    """Wait until the frames are durable; a reset sequence joins the refusals."""
+    if not found.accepted:
+        return
+    try:
+        outcomes = await asyncio.wrap_future(receiver.writer.submit(found.accepted))
+    except (OverloadedError, StorageError) as error:
+        receiver.count(engine_id, error.kind, len(found.accepted))
+        raise
+    for received, outcome in zip(found.accepted, outcomes, strict=True):
         receiver.count(engine_id, outcome)
+        if outcome is Outcome.RESET:
+            found.refused.append(Refusal(outcome, _reset(received)))
     full = outcomes.count(Outcome.RING_FULL)
     if full:
         # What of this request was stored is known as a duplicate when it is sent again.
@@ -139,7 +141,14 @@ async def _store(receiver: Receiver, engine_id: str, found: Sorted) -> str:
             "send again later",
             field="ring", value=full,
         )  # fmt: skip
-    return _join([refusal.message for refusal in found.refused] + found.warnings)
+
+
+def _reset(received: ReceivedFrame) -> str:
+    header = received.frame.header
+    return (
+        f"sequence {header.sequence} of boot {header.boot_id!r} was seen before, yet this frame "
+        "starts after it: a restarted engine needs a new boot_id"
+    )
 
 
 def _join(messages: list[str]) -> str:

@@ -44,10 +44,13 @@ class FrameWriter:
         self._wake = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None
+        self._newest_ended: dict[str, float] = {}
         self._failure: tuple[float, str] | None = None
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; ages of engines that sent frames before are shown from now on."""
+        for boot in self._history.newest_boots():
+            self._saw(boot.engine_id, boot.last_ended)
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="frame-writer", daemon=True)
         self._thread.start()
@@ -132,6 +135,9 @@ class FrameWriter:
         seconds = self._clock.monotonic() - began
         self._instruments.histogram("trimtab_ingest_seconds").observe(seconds)
         self._count_gaps(appended)
+        for received in frames:
+            header = received.frame.header
+            self._saw(header.engine_id, header.started_unix_seconds + header.interval_seconds)
         outcomes = iter(appended.outcomes)
         for waiting in group:
             waiting.done.set_result([next(outcomes) for _ in waiting.frames])
@@ -145,3 +151,11 @@ class FrameWriter:
         for engine_id, missing in appended.newly_missing.items():
             if missing > 0:
                 self._instruments.counter("trimtab_frame_gaps_total").labels(engine_id).inc(missing)
+
+    def _saw(self, engine_id: str, ended: float) -> None:
+        """Keep the end of an engine's newest frame; its age is computed when it is asked for."""
+        known = self._newest_ended.get(engine_id)
+        self._newest_ended[engine_id] = ended if known is None else max(known, ended)
+        if known is None:
+            gauge = self._instruments.gauge("trimtab_frame_age_seconds").labels(engine_id)
+            gauge.set_function(lambda: self._clock.now() - self._newest_ended[engine_id])

@@ -28,10 +28,33 @@ def _as_server_user() -> list[str]:
 
 
 class Cluster:
-    """A running server; `new_database()` gives the URL of an empty database."""
+    """A server of its own: `new_database()` gives the URL of an empty database."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._user = _as_server_user()
+        self.port = _free_port()
+
+    def initialise(self) -> None:
+        if self._user:
+            shutil.chown(self._folder, "postgres")
+        self._run(
+            "initdb", "-U", "trimtab", "-A", "trust", "-N", "--locale=C.UTF-8", capture_output=True
+        )
+
+    def start(self) -> None:
+        options = (
+            f"-p {self.port} -k {self._folder} -c listen_addresses=127.0.0.1"
+            " -c shared_buffers=32MB -c fsync=off"
+        )
+        self._run(
+            "pg_ctl", "-w", "-o", options, "-l", str(self._folder / "log"), "start",
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-m", "immediate", "-w", "stop", capture_output=True)
 
     def new_database(self, template: str = "template1") -> str:
         name = f"t{uuid4().hex[:12]}"
@@ -42,6 +65,10 @@ class Cluster:
     def url(self, name: str) -> str:
         return f"postgresql://trimtab@127.0.0.1:{self.port}/{name}"
 
+    def _run(self, program: str, *arguments: str, **how) -> None:
+        command = [*self._user, str(self._programs / program), "-D", str(self._folder / "data")]
+        subprocess.run([*command, *arguments], check=True, **how)
+
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
@@ -49,34 +76,15 @@ def cluster() -> Iterator[Cluster]:
     programs = binaries()
     if programs is None:
         pytest.skip("Debian's postgresql is not installed")
-    user = _as_server_user()
     folder = Path(tempfile.mkdtemp(prefix="trimtab-pg-"))
-    if user:
-        shutil.chown(folder, "postgres")
-    data = folder / "data"
+    server = Cluster(programs, folder)
     try:
-        subprocess.run(
-            [*user, programs / "initdb", "-D", data, "-U", "trimtab", "-A", "trust", "-N",
-             "--locale=C.UTF-8"],
-            check=True, capture_output=True,
-        )  # fmt: skip
-        port = _free_port()
-        options = (
-            f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c shared_buffers=32MB"
-            " -c fsync=off"
-        )
-        subprocess.run(
-            [*user, programs / "pg_ctl", "-D", data, "-w", "-o", options, "-l", folder / "log",
-             "start"],
-            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        server.initialise()
+        server.start()
         try:
-            yield Cluster(port)
+            yield server
         finally:
-            subprocess.run(
-                [*user, programs / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"],
-                check=True, capture_output=True,
-            )  # fmt: skip
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
