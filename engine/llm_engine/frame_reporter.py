@@ -74,8 +74,8 @@ class FrameReporter:
         self.free_bytes = free_bytes
 
     def seconds_left(self, now: float) -> float:
-        """Time until the next frame is due."""
-        return max(0.0, self._next - now)
+        """Time until the next frame is due, or worth asking again while one is open."""
+        return max(self._frame_seconds / 4 if self._open else 0.0, self._next - now)
 
     def due(self, now: float) -> bool:
         """Whether ranks should drain now; a frame that is still open delays the next one."""

@@ -69,7 +69,7 @@ class Intake:
         check_request(self._limits, request.token_ids, request.max_tokens)
         arrived = clock.monotonic()
         try:
-            rate = self._steps.finish_rate.per_second(arrived)
+            rate = self._steps.desk.finish_rate.per_second(arrived)
             check_queue(self._limits, self._num_waiting(), rate)
         except EngineError:
             self._metrics.count("rejected")

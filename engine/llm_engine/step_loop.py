@@ -1,12 +1,12 @@
 """The engine's step thread: schedule, hand every rank its plan, wait, hand tokens on.
 
 Everything that touches ranks or the scheduler happens on this one thread. Others hand it work with
-`post`; it hands tokens back to the event loop once a step.
+`post`; it hands tokens back to the event loop once a step, while the ranks run the next one.
 """
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -14,16 +14,16 @@ from contract.frame import SchedulerGauges
 from engine.config import EngineConfig
 from engine.errors import EngineError, NotReadyError
 from engine.llm_engine.commits import Commits, LiveEdition
-from engine.llm_engine.exchange import LivePlan, TokenEvent
+from engine.llm_engine.exchange import LivePlan
 from engine.llm_engine.frame_reporter import FrameReporter
 from engine.llm_engine.hook_clock import HookClock
-from engine.llm_engine.live_request import Delivery, FinishRate, LiveRequest
+from engine.llm_engine.live_request import LiveRequest
 from engine.llm_engine.questions import Questions
 from engine.llm_engine.rank_group import RankGroup
+from engine.llm_engine.request_desk import Deliver, RequestDesk
 from engine.llm_engine.step_batches import pack, split_by_rank
-from engine.llm_engine.traced_step import nanoseconds, traced_step
+from engine.llm_engine.traced_step import traced_step
 from engine.scheduling.scheduler import ScheduledSequence, ScheduleLimits, Scheduler
-from engine.scheduling.sequence import Sequence
 from engine.telemetry.frame_builder import FrameStatus
 from engine.telemetry.otel_spans import NoTracer, StepTracer
 from engine.telemetry.request_metrics import RequestMetrics
@@ -36,8 +36,6 @@ from engine.worker.messages import (
     RunStep,
     StepDone,
 )
-
-Deliver = Callable[[list[Delivery]], None]
 
 
 class StepLoop:
@@ -68,7 +66,6 @@ class StepLoop:
         self._group = group
         self._metrics = metrics
         self._reporter = reporter
-        self._deliver = deliver
         self._tracer = tracer
         self.scheduler = Scheduler(
             num_ranks=config.ranks, kv_blocks=config.kv_blocks, block_tokens=config.block_tokens
@@ -76,10 +73,9 @@ class StepLoop:
         self.commits = Commits(config.ranks, first)
         self.questions = Questions(config.ranks)
         self.hooks = HookClock()
-        self.finish_rate = FinishRate()
+        self.desk = RequestDesk(metrics, deliver, tracer)
         self.status = FrameStatus(config_generation=first.generation, config=first.config)
         self._inbox: deque[Callable[[], None]] = deque()
-        self._requests: dict[str, LiveRequest] = {}
         self._done: dict[int, StepDone] = {}
         self._step = 0
         self._stopping = False
@@ -108,16 +104,18 @@ class StepLoop:
             if self.scheduler.has_work or self.commits.is_ready:
                 self._run_step()
             else:
+                self.desk.hand_on()
                 self._listen(self._reporter.seconds_left(time.monotonic()))
+        self.desk.hand_on()
 
     def admit(self, request: LiveRequest) -> None:
         """Queue a request."""
-        self._requests[request.sequence.request_id] = request
+        self.desk.add(request)
         self.scheduler.add(request.sequence)
 
     def abort(self, request_id: str) -> None:
         """End a request whose reader has gone."""
-        if self._requests.pop(request_id, None) is not None:
+        if self.desk.remove(request_id):
             self.scheduler.abort(request_id)
 
     def commit(self, plan: LivePlan, future: "Future[Any]") -> None:
@@ -134,11 +132,7 @@ class StepLoop:
             self._inbox.popleft()()
         self.commits.fail(error)
         self.questions.fail(error)
-        waiting: list[Delivery] = [(each.queue, error) for each in self._requests.values()]
-        for _ in waiting:
-            self._metrics.count("failed")
-        self._requests.clear()
-        self._deliver(waiting)
+        self.desk.fail(error)
 
     def _stop(self) -> None:
         self._stopping = True
@@ -150,6 +144,7 @@ class StepLoop:
 
     def _report(self, now: float) -> None:
         if self._reporter.due(now):
+            self.desk.hand_on()
             plan = self.commits.live.plan
             self._group.broadcast(
                 self._reporter.begin(now, self._frame_status(plan), plan.lkg_bias)
@@ -182,7 +177,8 @@ class StepLoop:
         knobs = edition.plan.config
         shares = self.scheduler.schedule(ScheduleLimits(knobs.chunk_size, knobs.max_concurrency))
         self._step += 1
-        self._note_admitted(shares, edition.plan.generation, started)
+        generation = edition.plan.generation
+        self.desk.started((share.sequence for share in shares), generation, started)
         by_rank = split_by_rank(shares, self._config.ranks)
         num_decode = sum(share.is_decode for share in shares)
         num_prefill = sum(share.num_tokens for share in shares) - num_decode
@@ -195,17 +191,19 @@ class StepLoop:
                 batch=pack(own),
             )  # fmt: skip
             self._group.send(rank, plan)
+        self.desk.hand_on()
         self._await_step(started)
         finished = time.monotonic()
         self._switched(edition)
         self._metrics.observe_step(
-            step=self._step, generation=edition.plan.generation, seconds=finished - started,
+            step=self._step, generation=generation, seconds=finished - started,
             prefill_tokens=num_prefill, decode_tokens=num_decode,
             sequence_ids=[share.sequence.request_id for share in shares],
         )  # fmt: skip
         if (phases := self._done[0].phases) is not None:
-            self._tracer.step(traced_step(shares, self._requests, started, finished, phases))
-        self._hand_on(shares, by_rank, edition.plan.generation, finished)
+            self._tracer.step(traced_step(shares, self.desk.requests, started, finished, phases))
+        advanced = self.scheduler.complete(shares, self._drawn(by_rank))
+        self.desk.advanced(advanced, generation, finished)
 
     def _await_step(self, started: float) -> None:
         self._done.clear()
@@ -221,61 +219,13 @@ class StepLoop:
         generations = {rank: done.generation for rank, done in self._done.items()}
         self.commits.stepped(self._step, edition, generations)
 
-    def _note_admitted(
-        self, shares: Iterable[ScheduledSequence], generation: int, now: float
-    ) -> None:
-        for share in shares:
-            sequence = share.sequence
-            if sequence.generation is None:
-                sequence.generation = generation
-                self._metrics.count("admitted")
-                arrived = self._requests[sequence.request_id].arrived
-                self._metrics.observe_queue(generation, now - arrived)
-
-    def _hand_on(
-        self,
-        shares: tuple[ScheduledSequence, ...],
-        by_rank: tuple[list[ScheduledSequence], ...],
-        generation: int,
-        now: float,
-    ) -> None:
+    def _drawn(self, by_rank: tuple[list[ScheduledSequence], ...]) -> dict[str, int]:
+        """The token of each sequence that wanted one, by request id."""
         token_ids: dict[str, int] = {}
         for rank, own in enumerate(by_rank):
             wanted = [share.sequence.request_id for share in own if share.wants_token]
             token_ids.update(zip(wanted, self._done[rank].token_ids, strict=True))
-        deliveries: list[Delivery] = []
-        for sequence in self.scheduler.complete(shares, token_ids):
-            request = self._requests[sequence.request_id]
-            self._observe_token(request, generation, now)
-            reason = sequence.finish_reason
-            event = TokenEvent(sequence.token_ids[-1], None if reason is None else reason.value)
-            deliveries.append((request.queue, event))
-            if reason is not None:
-                self._observe_finish(request, now)
-                del self._requests[sequence.request_id]
-        if deliveries:
-            self._deliver(deliveries)
-
-    def _observe_token(self, request: LiveRequest, generation: int, now: float) -> None:
-        if request.last_token is None:
-            request.first_token = now
-            self._metrics.observe_ttft(_admitted_under(request.sequence), now - request.arrived)
-        else:
-            self._metrics.observe_inter_token(generation, now - request.last_token)
-        request.last_token = now
-
-    def _observe_finish(self, request: LiveRequest, now: float) -> None:
-        gaps = request.sequence.num_output_tokens - 1
-        if gaps > 0 and request.first_token is not None:
-            tpot = (now - request.first_token) / gaps
-            self._metrics.observe_tpot(_admitted_under(request.sequence), tpot)
-        self._metrics.observe_request(now - request.arrived)
-        self._metrics.count("finished")
-        self.finish_rate.finished(now)
-        sequence = request.sequence
-        self._tracer.finished(
-            sequence.request_id, nanoseconds(now), output_tokens=sequence.num_output_tokens
-        )
+        return token_ids
 
     def _listen(self, seconds: float) -> None:
         for rank, message in self._group.wait(seconds):
@@ -299,7 +249,3 @@ class StepLoop:
                     self._group.liveness.step_clock_restarts(time.monotonic())
             case _:
                 raise NotReadyError(f"rank {rank} said {type(message).__name__} out of turn")
-
-
-def _admitted_under(sequence: Sequence) -> int:
-    return sequence.generation if sequence.generation is not None else 0

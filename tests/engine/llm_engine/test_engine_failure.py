@@ -28,11 +28,10 @@ def is_running(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("sent", "busy", "match"),
     [
-        (signal.SIGKILL, True, "rank 1 was killed by signal 9"),
+        (signal.SIGKILL, False, "rank 1 was killed by signal 9"),
         (signal.SIGSTOP, True, "rank 1 has not answered for"),
-        (signal.SIGSTOP, False, "rank 1 has not answered for"),
     ],
-    ids=["killed", "stopped-busy", "stopped-idle"],
+    ids=["killed-idle", "stopped-busy"],
 )
 async def test_a_failed_rank_is_named_and_nothing_hangs(checkpoint, sent, busy, match):
     engine = TinyEngine(checkpoint, watchdog_seconds=1.5)
@@ -72,7 +71,7 @@ async def test_a_clean_stop_ends_requests_and_leaves_no_process(checkpoint):
 
 
 async def test_a_checkpoint_that_is_not_there_fails_the_start(tmp_path):
-    engine = TinyEngine(tmp_path / "absent")
+    engine = TinyEngine(tmp_path / "absent", ranks=1)
     with pytest.raises(CheckpointError, match="absent"):
         await engine.start()
     assert engine.process_ids == ()
@@ -80,9 +79,9 @@ async def test_a_checkpoint_that_is_not_there_fails_the_start(tmp_path):
 
 
 async def test_an_engine_can_be_stopped_while_it_starts(checkpoint):
-    engine = TinyEngine(checkpoint)
+    engine = TinyEngine(checkpoint, ranks=1)
     starting = asyncio.create_task(engine.start())
-    await engine.until(lambda: len(engine.process_ids) == 2)
+    await engine.until(lambda: engine.process_ids)
     ranks = engine.process_ids
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
