@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from engine.model.attend import attend_by_plan, attend_sequence
 from engine.model.attention_plan import AttentionPlan, DecodeGroup, PrefillSequence
 from engine.model.kv_cache import KVCache
 from engine.model.mask import Visibility
@@ -66,17 +67,12 @@ class GQAttention:
         """Attend x [T, d], T ≥ 1: writes this step's keys and values, gives [T, d]."""
         query, key, value = self._project(x, positions, rotation)
         cache.write(self._layer, slots, torch.cat((key.flatten(1), value.flatten(1)), dim=-1))
-        mixed = torch.empty_like(query)
-        for group in plan.decode:
-            if group.rows is None:
-                mixed = self._decode(query, group, cache)
-            else:
-                chosen = query.index_select(0, group.rows)
-                mixed.index_copy_(0, group.rows, self._decode(chosen, group, cache))
-        for sequence in plan.prefill:
-            chosen = query[sequence.start : sequence.stop]
-            mixed[sequence.start : sequence.stop] = self._prefill(chosen, sequence, cache)
-        return functional.linear(mixed.flatten(1), self._weights.out, self._weights.out_bias)
+        mixed = attend_by_plan(
+            query, plan, value_dim=self._spec.head_dim,
+            decode=lambda rows, group: self._decode(rows, group, cache),
+            prefill=lambda rows, sequence: self._prefill(rows, sequence, cache),
+        )  # fmt: skip
+        return functional.linear(mixed, self._weights.out, self._weights.out_bias)
 
     def _project(
         self, x: Tensor, positions: Tensor, rotation: Rotation
@@ -126,28 +122,10 @@ class GQAttention:
 
     def _prefill(self, query: Tensor, sequence: PrefillSequence, cache: KVCache) -> Tensor:
         """One sequence's queries, [n, H, head_dim]."""
-        spec = self._spec
-        length = query.shape[0]
-        context = sequence.cached + length
-        key, value = self._cached(sequence.block_table, cache)
-        repeats = spec.heads // spec.kv_heads
-        key = key[:, :, :context].repeat_interleave(repeats, dim=1)
-        value = value[:, :, :context].repeat_interleave(repeats, dim=1)
-        mixed = attend(
-            query.transpose(0, 1).unsqueeze(0), key, value, self._visibility, self._scale
+        context = sequence.cached + query.shape[0]
+        repeats = self._spec.heads // self._spec.kv_heads
+        key, value = (
+            part[0, :, :context].transpose(0, 1).repeat_interleave(repeats, dim=1)
+            for part in self._cached(sequence.block_table, cache)
         )
-        return mixed[0].transpose(0, 1)
-
-
-def attend(
-    query: Tensor, key: Tensor, value: Tensor, visibility: Visibility, scale: float
-) -> Tensor:
-    """One sequence: query [1, H, n, w] at the last n of C positions, key and value [1, H, C, ·]."""
-    length, context = query.shape[2], key.shape[2]
-    if length == context and visibility.is_plain(context):
-        return functional.scaled_dot_product_attention(
-            query, key, value, is_causal=True, scale=scale
-        )
-    places = torch.arange(context, device=query.device)
-    seen = visibility.mask(places[context - length :, None], places[None])
-    return functional.scaled_dot_product_attention(query, key, value, attn_mask=seen, scale=scale)
+        return attend_sequence(query, key, value, self._visibility, self._scale)

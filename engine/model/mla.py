@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from engine.model.attend import attend_by_plan, attend_sequence
 from engine.model.attention_plan import AttentionPlan, DecodeGroup, PrefillSequence
-from engine.model.gqa import attend
 from engine.model.kv_cache import KVCache
 from engine.model.mask import Visibility
 from engine.model.norm import rms_norm
@@ -72,18 +72,12 @@ class MLAttention:
         """Attend x [T, d], T ≥ 1: writes this step's latents, gives [T, d]."""
         del positions  # only a rotation depends on them here
         query = self._project(x, slots, rotation, cache)
-        spec = self._spec
-        mixed = query.new_empty(query.shape[0], spec.heads, spec.value_dim)
-        for group in plan.decode:
-            if group.rows is None:
-                mixed = self._decode(query, group, cache)
-            else:
-                chosen = query.index_select(0, group.rows)
-                mixed.index_copy_(0, group.rows, self._decode(chosen, group, cache))
-        for sequence in plan.prefill:
-            chosen = query[sequence.start : sequence.stop]
-            mixed[sequence.start : sequence.stop] = self._prefill(chosen, sequence, cache)
-        return functional.linear(mixed.flatten(1), self._weights.out, self._weights.out_bias)
+        mixed = attend_by_plan(
+            query, plan, value_dim=self._spec.value_dim,
+            decode=lambda rows, group: self._decode(rows, group, cache),
+            prefill=lambda rows, sequence: self._prefill(rows, sequence, cache),
+        )  # fmt: skip
+        return functional.linear(mixed, self._weights.out, self._weights.out_bias)
 
     def _project(self, x: Tensor, slots: Tensor, rotation: Rotation, cache: KVCache) -> Tensor:
         """Write latents and rotated keys; give queries [T, H, nope + rope], rotated."""
@@ -128,6 +122,4 @@ class MLAttention:
         expanded = expanded.view(context, spec.heads, spec.nope_dim + spec.value_dim)
         key_nope, value = torch.split(expanded, [spec.nope_dim, spec.value_dim], dim=-1)
         key = torch.cat((key_nope, turned.unsqueeze(1).expand(-1, spec.heads, -1)), dim=-1)
-        query, key, value = (part.transpose(0, 1).unsqueeze(0) for part in (query, key, value))
-        mixed = attend(query, key, value, Visibility(), spec.softmax_scale)
-        return mixed[0].transpose(0, 1)
+        return attend_sequence(query, key, value, Visibility(), spec.softmax_scale)
