@@ -24,6 +24,7 @@ from controlplane.errors import NotFoundError
 from controlplane.policy.knob import Knob, Mode
 from controlplane.policy.verify import Verdict, VerifyResult
 from tests.support.contract_engine import ContractEngine
+from tests.support.databases import without_fsync
 from tests.support.loopback_server import Switchboard
 
 PASS = VerifyResult(verdict=Verdict.PASS, message="better", rows=())
@@ -141,6 +142,7 @@ def bias_change(engine: ContractEngine) -> Change:
 def make_ground(database: Database, count: int, host: tuple[Switchboard, str]) -> Iterator[Ground]:
     """A governor over `count` engines of one group, each served on loopback."""
     switchboard, base_url = host
+    without_fsync(database)
     clock = ManualClock()
     engines = {
         f"engine-{i}": ContractEngine(engine_id=f"engine-{i}", now=clock.now) for i in range(count)

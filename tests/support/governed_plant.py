@@ -19,6 +19,7 @@ from controlplane.scheduling.governor import Governor
 from controlplane.scheduling.lease import Lease
 from controlplane.settings import EngineSettings, GovernorSettings, HistorySettings
 from tests.support.contract_engine import ContractEngine
+from tests.support.databases import without_fsync
 from tests.support.loopback_server import Switchboard
 from tests.support.plant import Plant
 
@@ -43,8 +44,10 @@ class GovernedPlant:
 
     @property
     def fence(self) -> Fence:
-        self.governor.leader.lease.tend()
-        fence = self.governor.leader.lease.fence()
+        lease = self.governor.leader.lease
+        if lease.fence() is None:
+            lease.tend()
+        fence = lease.fence()
         assert fence is not None
         return fence
 
@@ -55,14 +58,14 @@ class GovernedPlant:
             plant.emit(self.clock.now(), seconds)
         self.beat(tend=True)
 
-    def run(self, seconds: int, *, every: int = 2, frames: bool = True) -> None:
+    def run(self, seconds: int, *, every: int = 4, frames: bool = True) -> None:
         """Frames of each engine, evaluate, reconcile, every so often; read back now and then."""
         for second in range(0, seconds, every):
             self.clock.advance(every)
             if frames:
                 for plant in self.plants.values():
                     plant.emit(self.clock.now(), every)
-            self.beat(tend=second % 10 == 0)
+            self.beat(tend=second % 12 == 0)
 
     def beat(self, *, tend: bool = False) -> None:
         fence = self.fence
@@ -88,6 +91,7 @@ def governed_plant(
 ) -> Iterator[GovernedPlant]:
     """A governor under a policy over engines of one group."""
     switchboard, base_url = host
+    without_fsync(database)
     clock = ManualClock(1_700_000_040.0)
     history = History(database, HistorySettings(), clock)
     with ExitStack() as stack:

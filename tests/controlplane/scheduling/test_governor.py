@@ -1,21 +1,35 @@
+from contract.problem import Problem
+from controlplane.actuator import holds, policy_store
 from controlplane.actuator.action import Phase
 from controlplane.audit import decisions, log
-from controlplane.policy.knob import Knob
+from controlplane.policy.knob import Knob, Mode
+from tests.support.governed_plant import governed_plant
 
 
-def test_a_healthy_engine_is_left_alone(governed):
+def give_modes(governed, **modes: Mode) -> None:
+    with governed.database.write() as session:
+        policy_store.assign(
+            session, engine_id="*", policy="fast", author="kim", at=governed.clock.now(),
+            modes={Knob(knob): mode for knob, mode in modes.items()},
+        )  # fmt: skip
+
+
+def test_a_healthy_engine_is_left_alone_and_the_reason_is_kept_once(governed):
     governed.warm()
-    governed.run(10)
+    governed.run(14)
     assert governed.actions() == []
     assert governed.engine.mutations == []
     with governed.database.read() as session:
-        assert decisions.find(session)[0].reason == "healthy"
+        newest, *older = decisions.find(session)
+        assert newest.reason == "healthy"
+        assert newest.last_at > newest.at
+        assert len(older) <= 1
 
 
 def test_a_drifting_bias_is_rolled_back_verified_and_explained(governed):
     governed.warm()
     bad = governed.engine.drift()
-    governed.run(60)
+    governed.run(50)
     action = next(a for a in governed.actions() if a.change.knob is Knob.ROUTER_BIAS)
     assert action.phase is Phase.SUCCEEDED
     assert (action.change.before, action.change.after) == (bad, governed.engine.last_known_good)
@@ -27,14 +41,131 @@ def test_a_drifting_bias_is_rolled_back_verified_and_explained(governed):
         snapshot = decisions.snapshot_of(decision)
         assert snapshot["attribution"]["cause"] == "bias"
         assert log.verify(session).holds
+    outcomes = governed.instruments.counter("trimtab_actions_total")
+    assert outcomes.labels("engine-0", "router_bias", "succeeded")._value.get() == 1
 
 
-def test_overflow_raises_c_by_the_rung_that_holds(governed):
+def test_overflow_raises_c_by_the_rung_that_holds_and_later_relaxes(governed):
     governed.warm()
     governed.plant.overflow = 0.08
-    governed.run(60)
+    governed.run(50)
     first = governed.actions()[0]
     assert first.change.knob is Knob.CAPACITY_FACTOR
     assert first.phase is Phase.SUCCEEDED
     assert governed.engine.config.capacity_factor == "1.5"
     assert set(governed.engine.leases) == {"capacity_factor"}
+    governed.plant.overflow = 0.005
+    governed.run(80)
+    assert governed.engine.config.capacity_factor == "1.25"
+    assert governed.actions()[-1].change.relax
+    assert governed.engine.leases == {}
+
+
+def test_a_change_that_makes_things_worse_is_taken_back(governed):
+    governed.warm()
+    governed.plant.overflow = 0.08
+    for _ in range(40):
+        governed.run(2)
+        if governed.engine.config.capacity_factor == "1.5":
+            governed.plant.slow = 0.5
+        if governed.actions() and governed.actions()[0].is_final:
+            break
+    action = governed.actions()[0]
+    assert action.phase is Phase.REVERTED
+    assert "tpot" in action.note
+    assert governed.engine.config.capacity_factor == "1.25"
+
+
+def test_approve_waits_for_a_human_and_asks_once(governed):
+    give_modes(governed, router_bias=Mode.APPROVE)
+    governed.warm()
+    governed.engine.drift()
+    governed.run(24)
+    waiting = [a for a in governed.actions() if a.phase is Phase.AWAITING_APPROVAL]
+    assert len(waiting) == 1
+    assert governed.engine.mutations == []
+    governed.governor.operations.approve(waiting[0].action_id, by="kim")
+    governed.run(30)
+    done = next(a for a in governed.actions() if a.action_id == waiting[0].action_id)
+    assert (done.phase, done.approved_by) == (Phase.SUCCEEDED, "kim")
+
+
+def test_shadow_logs_once_what_it_would_do_and_what_the_engine_says(governed):
+    give_modes(governed, capacity_factor=Mode.SHADOW)
+    governed.engine.trouble.refuse = Problem(type="refused", title="", status=409, detail="too big")
+    governed.warm()
+    governed.plant.overflow = 0.08
+    governed.run(36)
+    shadows = [a for a in governed.actions() if a.change.knob is Knob.CAPACITY_FACTOR]
+    assert [a.phase for a in shadows] == [Phase.SHADOW_LOGGED]
+    assert "too big" in shadows[0].note
+    assert governed.engine.mutations == []
+
+
+def test_a_generation_by_someone_else_is_adopted_and_its_knob_pinned(governed):
+    governed.warm()
+    governed.engine.change(capacity_factor="1.1")
+    governed.plant.overflow = 0.08
+    governed.run(36)
+    assert governed.actions() == []
+    assert governed.engine.config.capacity_factor == "1.1"
+    with governed.database.read() as session:
+        assert [row.knob for row in holds.pins(session, governed.clock.now())] == [
+            "capacity_factor"
+        ]
+        assert log.newest(session, kind="config.adopted")[0].actor == "kim"
+        assert decisions.find(session)[0].reason == "pinned"
+
+
+def test_no_frames_means_no_action(governed):
+    governed.warm()
+    governed.plant.overflow = 0.08
+    governed.run(4)
+    governed.run(20, frames=False)
+    assert governed.actions() == []
+    with governed.database.read() as session:
+        assert decisions.find(session)[0].reason == "stale"
+
+
+def test_the_last_known_good_outlives_the_engines_disk(governed):
+    governed.warm()
+    good = governed.engine.last_known_good
+    governed.engine.drift()
+    governed.beat(tend=True)
+    del governed.engine.biases[good], governed.engine.infos[good]
+    governed.run(50)
+    assert governed.engine.live_bias == good
+    assert good in governed.engine.biases
+
+
+def test_leases_are_renewed_while_their_governor_lives_and_for_an_hour_at_most(governed):
+    governed.warm()
+    governed.plant.overflow = 0.08
+    governed.run(50)
+    generation = governed.engine.document.generation
+    restore, _, holder = governed.engine.leases["capacity_factor"]
+    governed.engine.leases["capacity_factor"] = (restore, 5.0, holder)
+    governed.governor.tend(governed.fence)
+    assert governed.engine.leases["capacity_factor"][1] == 120.0
+    assert governed.engine.document.generation == generation
+    governed.clock.advance(3700)
+    governed.engine.leases["capacity_factor"] = (restore, 5.0, holder)
+    governed.governor.tend(governed.fence)
+    assert governed.engine.leases["capacity_factor"][1] == 5.0
+
+
+def test_a_group_changes_its_canary_first(sqlite_database, loopback_host):
+    with governed_plant(sqlite_database, loopback_host, engines=2) as governed:
+        governed.warm()
+        for plant in governed.plants.values():
+            plant.overflow = 0.08
+        for _ in range(40):
+            governed.run(2)
+            raised = [p.engine.config.capacity_factor == "1.5" for p in governed.plants.values()]
+            if any(raised):
+                break
+        assert sorted(raised) == [False, True]
+        governed.run(60)
+        first = governed.actions()[0]
+        assert (first.phase, len(first.applied)) == (Phase.SUCCEEDED, 2)
+        assert all(len(p.engine.mutations) == 1 for p in governed.plants.values())
