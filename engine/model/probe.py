@@ -1,28 +1,13 @@
 """How well the model, with its router as it is now, predicts a fixed text held out of training."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch.nn import functional
 
-from engine.config import REFERENCE_CHECKPOINT
 from engine.model.decoder import Decoder
 from engine.model.teacher_forced import teacher_forced_logits
-from engine.model.tokenizer import Tokenizer
 from engine.moe.context import MoEStepContext
-
-PROBE_FILE = "probe.txt"
-
-
-def probe_tokens(checkpoint: Path) -> tuple[int, ...]:
-    """The probe text in this checkpoint's tokens: code, prose and a table, about 250 bytes each.
-
-    Raises:
-        CheckpointError: the checkpoint has no tokenizer.
-    """
-    text = (REFERENCE_CHECKPOINT / PROBE_FILE).read_text(encoding="utf-8")
-    return Tokenizer(checkpoint).encode(text)
 
 
 def probe_nll(

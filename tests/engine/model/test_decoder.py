@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.config import REFERENCE_CHECKPOINT
-from engine.model.probe import probe_nll, probe_tokens
+from engine.model.probe import probe_nll
 from engine.model.runner import ModelRunner
 from engine.model.teacher_forced import teacher_forced_logits
 from engine.moe.null_recorder import NullRecorder
@@ -74,7 +74,7 @@ def test_bfloat16_stays_close_to_float32(served: Served) -> None:
 
 
 def test_the_probe_is_the_loss_of_its_text(served: Served) -> None:
-    tokens = probe_tokens(REFERENCE_CHECKPOINT)
+    tokens = list((REFERENCE_CHECKPOINT / "probe.txt").read_bytes())
     nats, count = probe_nll(served.decoder, served.context, tokens)
     logits = teacher_forced_logits(served.decoder, served.context, tokens)
     chosen = logits[:-1].log_softmax(-1).gather(1, torch.tensor(tokens[1:])[:, None])

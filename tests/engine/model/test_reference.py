@@ -6,7 +6,6 @@ from transformers import DeepseekV3ForCausalLM
 
 from engine.config import REFERENCE_CHECKPOINT
 from engine.model.checkpoint.load import read_facts
-from engine.model.probe import probe_tokens
 from tests.support.models import Served
 
 MAX_BYTES = 16 * 1000 * 1000
@@ -16,7 +15,7 @@ def test_next_token_logits_agree_with_transformers() -> None:
     model = DeepseekV3ForCausalLM.from_pretrained(
         REFERENCE_CHECKPOINT, dtype=torch.float32, local_files_only=True
     ).eval()
-    tokens = list(probe_tokens(REFERENCE_CHECKPOINT)[:300])
+    tokens = list((REFERENCE_CHECKPOINT / "probe.txt").read_bytes()[:300])
     with torch.no_grad():
         expected = model(torch.tensor([tokens])).logits[0]
     given = Served.load(REFERENCE_CHECKPOINT).logits(tokens)
