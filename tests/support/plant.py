@@ -32,7 +32,7 @@ class Plant:
     """
 
     engine: ContractEngine
-    history: History
+    history: History | None
     overflow: float = 0.005
     slow: float = 0.0
     skew: float = 0.4
@@ -42,12 +42,14 @@ class Plant:
 
     def emit(self, ended: float, seconds: int = 1) -> None:
         """The frames of the last `seconds` up to `ended`, in one batch."""
-        frames = []
-        for back in range(seconds, 0, -1):
-            header = self.header(ended - back)
-            frames.append(received(Frame(header, self.arrays(header))))
-            self.sequence += 1
-        self.history.append(frames)
+        assert self.history is not None
+        self.history.append([received(self.frame(ended - back)) for back in range(seconds, 0, -1)])
+
+    def frame(self, started: float) -> Frame:
+        """The next frame, of the second from `started` on."""
+        header = self.header(started)
+        self.sequence += 1
+        return Frame(header, self.arrays(header))
 
     def header(self, started: float) -> FrameHeader:
         engine = self.engine
