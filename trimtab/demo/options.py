@@ -13,10 +13,10 @@ CHOICES = (*BIAS_FAULTS, *LOAD_FAULTS, NO_FAULT)
 READY_S = 90.0
 HEALTHY_S = 60.0
 HEALTHY_FOR_S = 5.0
-BEFORE_S = 24.0
+BEFORE_S = 40.0
 DETECT_S = 75.0
-QUIET_S = 40.0
-AFTER_S = 24.0
+QUIET_S = 30.0
+AFTER_S = 40.0
 RELAX_S = 75.0
 DURING_S = 10.0
 """The phase `during` is the last so many seconds before the act took hold."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from controlplane.detectors.card_level import card_level
 from controlplane.detectors.settings import DetectorSettings
-from controlplane.detectors.tau import cross_bucket_tau, root
+from controlplane.detectors.tau import cross_bucket_tau, deviation_gram, root, tau_from_gram
 from controlplane.history.window import EngineWindow
 from trimtab.replay.client import RequestResult
 from trimtab.replay.summary import summarise
@@ -16,7 +16,7 @@ class PhaseFigures:
     """What one phase showed.
 
     Attributes:
-        tau, tau_se: persistent expert skew of the worst layer, and its standard error.
+        tau, tau_se: persistent expert skew over all MoE layers, and its standard error.
         card_cv: debiased CV of load over ranks, worst layer.
         overflow_rate: assignments beyond capacity, before reroute, of all assignments.
         gate_mass_kept: gate weight that was not dropped.
@@ -58,15 +58,16 @@ def measure_phase(
 
 
 def _tau(window: EngineWindow | None) -> tuple[float | None, float | None]:
+    """τ over all MoE layers (root mean square) and its jackknife error.
+
+    The layers see the same sequences, so their Gram matrices are averaged before the jackknife.
+    """
     counts = None if window is None else window.arrays.get("bucket_assignments")
-    if window is None or counts is None:
+    if window is None or counts is None or cross_bucket_tau(counts, top_k=1) is None:
         return None, None
-    estimate = cross_bucket_tau(counts, top_k=window.header.top_k)
-    if estimate is None:
-        return None, None
-    layer = int(estimate.value.argmax())
-    tau = root(float(estimate.value[layer]))
-    error = float(estimate.standard_error[layer])
+    gram = deviation_gram(counts).mean(axis=0, keepdims=True)
+    estimate = tau_from_gram(gram)
+    tau, error = root(float(estimate.value[0])), float(estimate.standard_error[0])
     # The delta method: d√x = dx / (2√x); near zero the square's own error is the honest one.
     return tau, error / (2 * tau) if tau > error**0.5 else error**0.5
 

@@ -10,6 +10,8 @@ from trimtab.demo.phase import PhaseFigures
 RECOVERED = "recovered"
 TAU_TOLERANCE = 0.25
 PROBE_TOLERANCE = 0.01
+T_95 = 2.36
+"""Two-sided 95 % quantile of Student's t with 7 degrees of freedom: eight request buckets."""
 CLEAR_RISE = 1.5
 """How many times τ must rise before a skew is called one."""
 
@@ -96,7 +98,7 @@ def load_verdict(after: PhaseFigures, acted: bool, relaxed: bool, healthy: bool)
 def _back(before: PhaseFigures, after: PhaseFigures) -> bool:
     if before.tau is None or after.tau is None:
         return False
-    interval = 2 * ((before.tau_se or 0.0) ** 2 + (after.tau_se or 0.0) ** 2) ** 0.5
+    interval = T_95 * (before.tau_se or 0.0)
     return bool(abs(after.tau - before.tau) <= max(TAU_TOLERANCE * before.tau, interval))
 
 

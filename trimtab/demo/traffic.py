@@ -21,6 +21,8 @@ from trimtab.replay.trace import TraceRequest, read_trace
 SHARE_OF_CAPACITY = 0.5
 SYNTHETIC_SECONDS = 600.0
 STORM_OUTPUT_TOKENS = 16
+MIX = {"code": 0.5, "prose": 0.4, "table": 0.1}
+"""Share of each text domain: tables alone skew a healthy router (tau up to 1.5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Traffic:
         return found
 
     def _send(self, requests: Sequence[TraceRequest], seed: int) -> None:
-        replayer = Replayer(self._target, PromptSource(seed))
+        replayer = Replayer(self._target, PromptSource(seed, MIX))
         self._replayers.append(replayer)
         self._tasks.append(asyncio.create_task(replayer.run(requests, self._stop)))
 

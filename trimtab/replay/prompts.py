@@ -19,8 +19,11 @@ DOMAINS = ("code", "prose", "table")
 class PromptSource:
     """Cuts prompts of an exact number of bytes out of the texts, reproducibly.
 
+    Domains are stratified: after any number of prompts each domain has had its share to within one
+    prompt, so that two stretches of the same traffic carry the same mix.
+
     Args:
-        seed: of the choice of domain and offset.
+        seed: of the offsets.
         mix: relative weight of each domain; every domain alike by default.
     """
 
@@ -28,18 +31,25 @@ class PromptSource:
         self._random = random.Random(seed)  # noqa: S311 - a workload, not a secret
         self._texts = {"code": _code(), "prose": _prose(), "table": _tables()}
         weights = dict.fromkeys(DOMAINS, 1.0) if mix is None else dict(mix)
-        self._domains = [name for name in DOMAINS if weights.get(name, 0) > 0]
-        self._weights = [weights[name] for name in self._domains]
+        total = sum(weights.values())
+        self._share = {name: weights.get(name, 0.0) / total for name in DOMAINS}
+        self._owed = dict.fromkeys(DOMAINS, 0.0)
 
     def prompt(self, tokens: int) -> str:
         """An ASCII text of `tokens` bytes, which the byte-level model counts as tokens."""
-        domain = self._random.choices(self._domains, weights=self._weights)[0]
-        text = self._texts[domain]
+        text = self._texts[self._next_domain()]
         start = self._random.randrange(len(text))
         cut = text[start : start + tokens]
         while len(cut) < tokens:
             cut += text[: tokens - len(cut)]
         return cut
+
+    def _next_domain(self) -> str:
+        for name, share in self._share.items():
+            self._owed[name] += share
+        chosen = max(self._owed, key=self._owed.__getitem__)
+        self._owed[chosen] -= 1.0
+        return chosen
 
 
 def _ascii(text: str) -> str:
