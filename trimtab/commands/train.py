@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from trimtab.errors import InputError
+
 if TYPE_CHECKING:
     from engine.model.training.evaluation import Evaluation
     from engine.model.training.trainer import StepReport
@@ -41,6 +43,7 @@ _SMOOTHING = 0.98
 @click.option("--seed", type=int, default=0, show_default=True, help="Weights and text drawn.")
 def command(out: Path, steps: int, minutes: float | None, seed: int) -> None:
     """Train the reference checkpoint from the interpreter's standard library text."""
+    from engine.errors import EngineError
     from engine.model.training.recipe import Recipe
     from engine.model.training.run import train_checkpoint
     from engine.model.training.shape import Shape
@@ -48,18 +51,30 @@ def command(out: Path, steps: int, minutes: float | None, seed: int) -> None:
     console = Console()
     recipe = Recipe(steps=steps, minutes=minutes, seed=seed)
     limit = "" if minutes is None else f" --minutes {minutes:g}"
-    with _progress(console) as progress:
-        bar = _Bar(progress)
-        evaluation = train_checkpoint(
-            recipe,
-            Shape(),
-            out,
-            command=f"trimtab train --steps {steps}{limit} --seed {seed}",
-            report=bar.advance,
-            begin_evaluation=bar.begin_evaluation,
-        )
+    _create(out)
+    try:
+        with _progress(console) as progress:
+            bar = _Bar(progress)
+            evaluation = train_checkpoint(
+                recipe,
+                Shape(),
+                out,
+                command=f"trimtab train --steps {steps}{limit} --seed {seed}",
+                report=bar.advance,
+                begin_evaluation=bar.begin_evaluation,
+            )
+    except EngineError as error:
+        raise click.ClickException(error.detail) from None
     console.print(_table(evaluation))
     console.print(f"wrote {out}")
+
+
+def _create(out: Path) -> None:
+    """Fail before ten minutes of training, not after."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {out} cannot be created: {error.strerror}") from None
 
 
 def _progress(console: Console) -> Progress:

@@ -4,12 +4,14 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import BrokenBarrierError
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from engine.errors import RankFailedError
 from engine.model.training.network import Network
 from engine.model.training.recipe import Recipe
 from engine.model.training.shape import Shape
@@ -30,24 +32,28 @@ class StepReport:
 Report = Callable[[StepReport], None]
 
 
-def _say_nothing(_report: StepReport) -> None:
-    """The other processes' report."""
-
-
 def train(recipe: Recipe, shape: Shape, streams: Streams, report: Report) -> Network:
-    """Train from scratch. This process is rank 0; the others are started and joined here."""
+    """Train from scratch. This process is rank 0; the others are started and joined here.
+
+    Raises:
+        RankFailedError: another process of the run ended before its time.
+    """
     context = multiprocessing.get_context("spawn")
     size = sum(parameter.numel() for parameter in Network(shape).parameters())
     size += shape.num_moe_layers * shape.n_routed_experts + 2
     job = _Job(recipe, shape, streams, SharedSum(context, recipe.processes, size))
     others = [
-        context.Process(target=_run, args=(job, rank, _say_nothing), daemon=True)
+        context.Process(target=_follow, args=(job, rank), daemon=True)
         for rank in range(1, recipe.processes)
     ]
     for process in others:
         process.start()
     try:
         network = _run(job, 0, report)
+    except BrokenBarrierError:
+        ended = [rank for rank, process in enumerate(others, 1) if not process.is_alive()]
+        rank = ended[0] if ended else 1
+        raise RankFailedError(f"training process {rank} ended before its time", rank=rank) from None
     finally:
         for process in others:
             process.join()
@@ -62,6 +68,14 @@ class _Job:
     shape: Shape
     streams: Streams
     exchange: SharedSum
+
+
+def _follow(job: _Job, rank: int) -> None:
+    """Another process of the run: ends quietly when a peer has failed and told why."""
+    try:
+        _run(job, rank, lambda _report: None)
+    except BrokenBarrierError:
+        raise SystemExit(1) from None
 
 
 def _run(job: _Job, rank: int, report: Report) -> Network:

@@ -27,3 +27,10 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = CliRunner().invoke(command, ["--out", str(tmp_path / "file")])
     assert result.exit_code == 2
+
+
+def test_a_folder_that_cannot_be_made_is_said_before_training(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(command, ["--out", str(tmp_path / "file" / "deeper")])
+    assert result.exit_code == 2
+    assert "cannot be created" in result.output

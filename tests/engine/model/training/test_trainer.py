@@ -1,5 +1,6 @@
 """Short real runs on a few modules' text; two processes show that they agree."""
 
+import multiprocessing
 import sysconfig
 from pathlib import Path
 
@@ -43,6 +44,15 @@ def test_two_processes_train_together(streams: Streams) -> None:
     assert [report.step for report in reports] == [1, 2, 3]
     assert reports[-1].progress == 1.0
     assert all(4 < report.loss < 8 for report in reports)
+
+
+def test_a_run_whose_own_process_fails_ends_the_others(streams: Streams) -> None:
+    def refuse(_report: StepReport) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Recipe(steps=9, processes=2, tokens_per_step=512), SMALL, streams, refuse)
+    assert multiprocessing.active_children() == []
 
 
 def test_the_loss_falls(streams: Streams) -> None:
