@@ -14,7 +14,7 @@ from torch import Tensor
 
 from contract.runtime_config import CapacityDomain, OverflowMode, OverflowPolicy
 from engine.moe.context import CapacityOutcome, CapacityPlan
-from engine.moe.ledger import TALLIES, Entry, Ledger, read
+from engine.moe.ledger import TALLIES, Entry, Ledger, alone, read
 from engine.moe.outcome import count_outcome, domain_slots
 from engine.moe.overflow import POLICIES, Contest, Verdict
 from engine.moe.router import Router
@@ -69,13 +69,16 @@ class Admitter:
         tokens = len(routing.expert_ids)
         entry = Entry(
             counts=counts,
-            rows_to=self._members(slots).sum(0),
+            rows_to=self._rows_to(slots),
             executed_on=self._executed(slots),
             tallies=_tallies(verdict, counts),
             tokens=tokens,
             compute_nanoseconds=self.exchange.compute_nanoseconds(),
         )
-        ledger = read(self.exchange.gather_counts(entry.packed()), self.spec.num_experts)
+        if self.exchange.group.size == 1:
+            ledger = alone(entry)
+        else:
+            ledger = read(self.exchange.gather_counts(entry.packed()), self.spec.num_experts)
         if plan.domain is CapacityDomain.GLOBAL:
             limit = self._exceeded(plan, ledger.counts.sum(0), ledger.tokens)
             if limit is not None:
@@ -116,9 +119,7 @@ class Admitter:
         executed[0] = self._executed(slots)
         agreed = replace(
             ledger,
-            rows=torch.stack(
-                [members.sum(0) for members in torch.split(self._members(slots), tokens)]
-            ),
+            rows=torch.stack([self._rows_to(part) for part in torch.split(slots, tokens)]),
             tallies=tallies,
             executed=executed,
         )
@@ -160,13 +161,18 @@ class Admitter:
         slots = self.lookup.slots(verdict.expert_ids, replica)
         return slots.masked_fill(~verdict.kept, -1)
 
-    def _members(self, slots: Tensor) -> Tensor:
-        """int64 [T, M]: 1 where the token has work on the rank."""
+    def _rows_to(self, slots: Tensor) -> Tensor:
+        """int64 [M]: tokens that have work on each rank; not counted on a rank of its own."""
+        size = self.exchange.group.size
+        if size == 1:
+            return slots.new_zeros(1)
         ranks = self.lookup.ranks_of(slots) + 1
-        hit = slots.new_zeros(len(slots), self.exchange.group.size + 1)
-        return hit.scatter_(1, ranks, 1)[:, 1:]
+        return slots.new_zeros(len(slots), size + 1).scatter_(1, ranks, 1)[:, 1:].sum(0)
 
     def _executed(self, slots: Tensor) -> Tensor:
+        """int64 [M]: assignments by the rank that computes them."""
+        if self.exchange.group.size == 1:
+            return (slots >= 0).sum().unsqueeze(0)
         ranks = self.lookup.ranks_of(slots).flatten() + 1
         return torch.bincount(ranks, minlength=self.exchange.group.size + 1)[1:]
 

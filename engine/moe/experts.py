@@ -1,7 +1,9 @@
-"""The routed experts of one rank: permute, two grouped products with SwiGLU, weighted sum.
+"""The routed experts of one rank: permute, two grouped products with SwiGLU, weighted combine.
 
-On CPU a padded batched product wins while every expert has few rows, and `grouped_mm` wins when the
-padding would outweigh it. Both are differentiable.
+On CUDA the Triton kernels run. On CPU the grouped product takes one of two shapes: padded to the
+fullest expert, one batched product wins while padding wastes little; else `grouped_mm` runs expert
+by expert. Gathers are `index_select` and the combine is `embedding_bag`, which fuses gather,
+weight and sum: several times faster there than advanced indexing. All of it is differentiable.
 """
 
 from dataclasses import dataclass
@@ -10,25 +12,30 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-PADDED_ROWS_PER_ASSIGNMENT = 4
-"""Pad while the padded buffer holds at most this many rows per real one (measured on CPU)."""
-PADDED_MAX_ROWS = 32
-"""And while the fullest expert has at most this many rows."""
+from kernels import grouped_gemm, permute, weighted_combine
+from kernels.backend import uses_triton
+
+SPARED_PER_EXPERT = 40_000
+"""Multiply-adds that one expert's own call costs in `grouped_mm`: padding may waste as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Assignments sorted by expert: the permutation and where each expert's run lies.
+    """Assignments sorted by expert.
 
     Attributes:
         order: int64 [N], position in the flat [n·k] assignments of each sorted row.
-        counts: int64 [S], rows of each physical expert.
-        ends: int32 [S], prefix sum of counts.
+        experts: int64 [N], local physical expert of each sorted row.
+        counts: int64 [S], rows of each expert.
+        fullest: rows of the fullest expert.
+        absent: assignments that this rank does not compute.
     """
 
     order: Tensor
+    experts: Tensor
     counts: Tensor
-    ends: Tensor
+    fullest: int
+    absent: int
 
 
 def group_by_expert(slots: Tensor, num_slots: int) -> Grouping:
@@ -37,11 +44,10 @@ def group_by_expert(slots: Tensor, num_slots: int) -> Grouping:
     The sort is stable, so the same input always gives the same order.
     """
     flat = slots.flatten()
-    order = flat.argsort(stable=True)
     counts = torch.bincount(flat + 1, minlength=num_slots + 1)
-    absent = flat.numel() - int(counts[1:].sum())
-    counts = counts[1:]
-    return Grouping(order=order[absent:], counts=counts, ends=counts.cumsum(0).to(torch.int32))
+    absent, *held = counts.tolist()
+    experts, order = flat.sort(stable=True)
+    return Grouping(order[absent:], experts[absent:], counts[1:], max(held), absent)
 
 
 def run_experts(
@@ -66,64 +72,91 @@ def run_experts(
     Returns:
         [n, d] in the dtype of x; a row without any expert is zero.
     """
-    n, top_k = slots.shape
+    if uses_triton(x.device):
+        return _run_kernels(x, slots, gates, gate_up, down, gate_on_input=gate_on_input)
     grouping = group_by_expert(slots, gate_up.shape[0])
-    rows = grouping.order // top_k
-    if rows.numel() == 0:
+    if grouping.fullest == 0:
         return torch.zeros_like(x)
-    weight = gates.flatten()[grouping.order].unsqueeze(-1)
-    inputs = x[rows]
-    if gate_on_input:
-        inputs = inputs * weight.to(x.dtype)
-    fullest = int(grouping.counts.max())
-    if _padding_pays(fullest, gate_up.shape[0], rows.numel(), x.device):
-        out = _padded(inputs, grouping.counts, fullest, gate_up, down)
-    elif _rows_are_aligned(gate_up, down):
-        out = _grouped(inputs, grouping.ends, gate_up, down)
+    tokens = torch.div(grouping.order, slots.shape[1], rounding_mode="floor")
+    on_input = gates.flatten()[grouping.order].to(x.dtype) if gate_on_input else None
+    if _padding_pays(grouping, gate_up):
+        out, place = _padded(x, tokens, on_input, grouping, gate_up, down)
     else:
-        out = _one_by_one(inputs, grouping.counts, gate_up, down)
-    out = out.float() if gate_on_input else out.float() * weight
-    total = torch.zeros(n, x.shape[1], dtype=torch.float32, device=x.device)
-    return total.index_add(0, rows, out).to(x.dtype)
+        rows = x.index_select(0, tokens)
+        rows = rows if on_input is None else rows * on_input.unsqueeze(-1)
+        ends = grouping.counts.cumsum(0).to(torch.int32)
+        hidden = swiglu(grouped_gemm.grouped_gemm(rows, gate_up, ends))
+        out = grouped_gemm.grouped_gemm(hidden, down, ends)
+        place = torch.arange(len(rows), device=x.device)
+    return _combine(out, place, grouping, slots, None if gate_on_input else gates)
 
 
 def swiglu(gate_and_up: Tensor) -> Tensor:
-    """silu(gate) · up of [..., 2f] → [..., f]."""
-    gate, up = gate_and_up.chunk(2, dim=-1)
-    return functional.silu(gate) * up
+    """silu(gate) · up of [..., 2f] → [..., f].
+
+    silu of the whole contiguous row costs half of silu of its strided first half.
+    """
+    width = gate_and_up.shape[-1] // 2
+    return functional.silu(gate_and_up)[..., :width] * gate_and_up[..., width:]
 
 
-def _padding_pays(fullest: int, num_slots: int, rows: int, device: torch.device) -> bool:
-    if device.type != "cpu" or fullest > PADDED_MAX_ROWS:
-        return False
-    return fullest * num_slots <= PADDED_ROWS_PER_ASSIGNMENT * rows
+def _padding_pays(grouping: Grouping, gate_up: Tensor) -> bool:
+    num_slots, depth, width = gate_up.shape
+    wasted = (grouping.fullest * num_slots - len(grouping.order)) * depth * width
+    return wasted <= SPARED_PER_EXPERT * num_slots
 
 
 def _padded(
-    sorted_x: Tensor, counts: Tensor, fullest: int, gate_up: Tensor, down: Tensor
+    x: Tensor,
+    tokens: Tensor,
+    on_input: Tensor | None,
+    grouping: Grouping,
+    gate_up: Tensor,
+    down: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Outputs [S · fullest, d] and the cell of every sorted row; unused cells compute row 0."""
+    num_slots, fullest = gate_up.shape[0], grouping.fullest
+    counts = grouping.counts
+    shift = torch.arange(num_slots, device=x.device) * fullest - (counts.cumsum(0) - counts)
+    cells = shift.index_select(0, grouping.experts)
+    cells += torch.arange(len(cells), device=x.device)
+    source = tokens.new_zeros(num_slots * fullest).scatter_(0, cells, tokens)
+    rows = x.index_select(0, source)
+    if on_input is not None:
+        rows = rows * on_input.new_zeros(len(rows)).scatter(0, cells, on_input).unsqueeze(-1)
+    hidden = swiglu(torch.bmm(rows.view(num_slots, fullest, -1), gate_up))
+    return torch.bmm(hidden, down).flatten(0, 1), cells
+
+
+def _combine(
+    out: Tensor, place: Tensor, grouping: Grouping, slots: Tensor, gates: Tensor | None
 ) -> Tensor:
-    num_slots = gate_up.shape[0]
-    shift = torch.arange(num_slots, device=counts.device) * fullest - (counts.cumsum(0) - counts)
-    cells = torch.arange(len(sorted_x), device=counts.device) + shift.repeat_interleave(counts)
-    buffer = sorted_x.new_zeros(num_slots * fullest, sorted_x.shape[1])
-    buffer = buffer.index_copy(0, cells, sorted_x).view(num_slots, fullest, -1)
-    return torch.bmm(swiglu(torch.bmm(buffer, gate_up)), down).flatten(0, 1)[cells]
+    """Back to the tokens: Σ of their rows of `out`, FP32, in its dtype; gates None are ones."""
+    inverse = place.new_empty(slots.numel()).scatter_(0, grouping.order, place)
+    table = out.float()
+    if not grouping.absent:
+        total = functional.embedding_bag(
+            inverse.view(slots.shape), table, mode="sum", per_sample_weights=gates
+        )
+        return total.to(out.dtype)
+    held = slots >= 0
+    starts = held.sum(1).cumsum(0)
+    total = functional.embedding_bag(
+        inverse[held.flatten()], table, starts - held.sum(1), mode="sum",
+        per_sample_weights=None if gates is None else gates[held],
+    )  # fmt: skip
+    return total.to(out.dtype)
 
 
-def _rows_are_aligned(gate_up: Tensor, down: Tensor) -> bool:
-    """`grouped_mm` wants rows of whole 16 bytes in every operand."""
-    widths = (gate_up.shape[1], gate_up.shape[2], down.shape[1])
-    return all(width * gate_up.element_size() % 16 == 0 for width in widths)
-
-
-def _one_by_one(sorted_x: Tensor, counts: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    """For odd widths that `grouped_mm` refuses."""
-    runs = torch.split(sorted_x, counts.tolist())
-    return torch.cat(
-        [swiglu(run @ gate_up[slot]) @ down[slot] for slot, run in enumerate(runs) if len(run)]
-    )
-
-
-def _grouped(sorted_x: Tensor, ends: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    hidden = swiglu(functional.grouped_mm(sorted_x, gate_up, offs=ends))
-    return functional.grouped_mm(hidden, down, offs=ends)
+def _run_kernels(
+    x: Tensor, slots: Tensor, gates: Tensor, gate_up: Tensor, down: Tensor, *, gate_on_input: bool
+) -> Tensor:
+    """The same on CUDA, without a synchronisation; not differentiable."""
+    order, place, ends = permute.sort_by_expert(slots, gate_up.shape[0])
+    rows = permute.permute(x, order, slots.shape[1])
+    if gate_on_input:
+        rows *= gates.flatten()[order.clamp_min(0)].unsqueeze(-1).to(x.dtype)
+        gates = torch.ones_like(gates)
+    hidden = swiglu(grouped_gemm.grouped_gemm(rows, gate_up, ends))
+    out = grouped_gemm.grouped_gemm(hidden, down, ends)
+    return weighted_combine.weighted_combine(out, place, gates)

@@ -61,6 +61,18 @@ class Ledger:
     compute_nanoseconds: tuple[int, ...]
 
 
+def alone(entry: Entry) -> Ledger:
+    """The ledger of a group of one: nothing to gather."""
+    return Ledger(
+        counts=entry.counts.unsqueeze(0),
+        rows=entry.rows_to.unsqueeze(0),
+        executed=entry.executed_on.unsqueeze(0),
+        tallies=entry.tallies.unsqueeze(0),
+        tokens=(entry.tokens,),
+        compute_nanoseconds=(entry.compute_nanoseconds,),
+    )
+
+
 def read(gathered: Tensor, num_experts: int) -> Ledger:
     """Take the gathered vectors [M, E + 2M + 6] apart; one transfer to the host for the scalars."""
     ranks = gathered.shape[0]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -29,12 +30,23 @@ def domain_slots(
     ]  # fmt: skip
 
 
+@lru_cache(maxsize=1024)
+def _limits(
+    plan: CapacityPlan, spec: MoESpec, tokens: tuple[int, ...], device: torch.device
+) -> tuple[Tensor, int]:
+    """Slots at every rung and at the live C, int64 [R + 1, domains, 1], and the live C's sum."""
+    live = capacity.LADDER[-1] if plan.capacity_factor is None else plan.capacity_factor
+    slots = [domain_slots(factor, plan, spec, tokens) for factor in (*capacity.LADDER, live)]
+    with torch.inference_mode(mode=False):
+        return torch.tensor(slots, device=device).unsqueeze(-1), sum(slots[-1])
+
+
 def count_outcome(
     plan: CapacityPlan,
     spec: MoESpec,
     *,
     counts: Tensor,
-    tokens: Sequence[int],
+    tokens: tuple[int, ...],
     tallies: Tensor,
     card_counts: Tensor,
 ) -> CapacityOutcome:
@@ -50,16 +62,14 @@ def count_outcome(
     """
     expert_counts = counts.sum(0)
     by_domain = expert_counts.unsqueeze(0) if plan.domain is CapacityDomain.GLOBAL else counts
-    live = capacity.LADDER[-1] if plan.capacity_factor is None else plan.capacity_factor
-    slots = [domain_slots(c, plan, spec, tokens) for c in (*capacity.LADDER, live)]
-    limits = torch.tensor(slots, device=counts.device).unsqueeze(-1)
+    limits, slots = _limits(plan, spec, tokens, counts.device)
     beyond = (by_domain - limits).clamp_min_(0).sum((1, 2))
     dropless = plan.capacity_factor is None
     rerouted, spilled, dropped, all_dropped = tallies.unbind()
     return CapacityOutcome(
         expert_counts=expert_counts,
         tokens=sum(tokens),
-        slots=None if dropless else sum(slots[-1]),
+        slots=None if dropless else slots,
         overflow=beyond.new_zeros(()) if dropless else beyond[-1],
         overflow_at_rung=beyond[:-1],
         rerouted=rerouted,
