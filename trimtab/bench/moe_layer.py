@@ -107,7 +107,7 @@ def _their_step(module: Any, config: Any, implementation: str, x: Tensor) -> Ste
     batch = x.unsqueeze(0)
 
     def step() -> Tensor:
-        config._experts_implementation = implementation  # noqa: SLF001 -- its only switch
+        config._experts_implementation = implementation
         out: Tensor = module(batch)
         return out[0]
 
