@@ -123,9 +123,7 @@ def _measure(experts: int, tokens: int) -> Figure:
         for name, step in steps.items():
             times[name].append(_block(step, repeats[name]))
     best = min(pair.theirs, key=lambda name: statistics.median(times[name]))
-    ratios = sorted(
-        theirs / ours for theirs, ours in zip(times[best], times["ours"], strict=True)
-    )
+    ratios = sorted(theirs / ours for theirs, ours in zip(times[best], times["ours"], strict=True))
     middle = statistics.median(times["ours"])
     return Figure(
         name=f"moe_layer.speed_ratio_vs_transformers.E{experts}.T{tokens}",
