@@ -40,7 +40,8 @@ def new_action_id() -> str:
 def timing_of(policy: Policy) -> Timing:
     """The durations that a policy sets."""
     return Timing(
-        settle=policy.settle_seconds, verify=policy.verify.seconds,
+        settle=policy.settle_seconds, settle_requests=policy.settle_requests,
+        verify=policy.verify.seconds,
         approval=policy.approval_seconds, quarantine=policy.quarantine_seconds,
     )  # fmt: skip
 

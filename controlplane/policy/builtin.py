@@ -60,6 +60,7 @@ FAST = Policy(
     budget_floor_ratio=None,
     lease_seconds=120,
     settle_seconds=4,
+    settle_requests=0.5,
     approval_seconds=120,
     quarantine_seconds=60,
     verify=VerifyPlan(seconds=10, min_requests=15, min_assignments=4096),

@@ -133,7 +133,8 @@ class Policy(_Part):
         knobs: rules by knob; an absent knob is off.
         budget_floor_ratio: error budget below which nothing is relaxed; None relaxes regardless.
         lease_seconds: time to live of a deviation from the baseline on the engine.
-        settle_seconds: wait after a change before it is judged.
+        settle_seconds, settle_requests: a change is judged after so many seconds, or so many p99
+            request durations, whichever is longer.
         approval_seconds: life of a request for approval.
         quarantine_seconds: first quarantine of a change that failed.
     """
@@ -151,6 +152,7 @@ class Policy(_Part):
     budget_floor_ratio: float | None = Field(default=0.25, ge=0, lt=1)
     lease_seconds: float = Field(default=900.0, gt=0, le=3600)
     settle_seconds: float = Field(default=30.0, ge=0, le=3600)
+    settle_requests: float = Field(default=2.0, ge=0, le=100)
     approval_seconds: float = Field(default=1800.0, gt=0)
     quarantine_seconds: float = Field(default=3600.0, gt=0)
     verify: VerifyPlan = VerifyPlan()
