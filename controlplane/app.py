@@ -16,8 +16,9 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 import controlplane.actuator.routes
 import controlplane.audit.routes
@@ -26,6 +27,7 @@ import controlplane.history.routes
 import controlplane.ingest.routes
 import controlplane.probes
 import controlplane.scheduling.routes
+import controlplane.web.router
 from contract import CONTRACT_VERSION
 from contract.headers import RETRY_AFTER
 from contract.problem import PROBLEM_MEDIA_TYPE, Problem
@@ -47,6 +49,7 @@ from controlplane.probes import Probes
 from controlplane.scheduling.governor import Governor
 from controlplane.scheduling.jobs import leader_jobs
 from controlplane.settings import Settings
+from controlplane.web.error_pages import error_page, wants_page
 
 ROUTERS: tuple[APIRouter, ...] = (
     controlplane.probes.router,
@@ -56,6 +59,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     controlplane.audit.routes.router,
     controlplane.actuator.routes.router,
     controlplane.scheduling.routes.router,
+    controlplane.web.router.router,
 )
 
 
@@ -135,7 +139,7 @@ def create_app(
     plane = Plane(settings, clock=clock, database=database)
     app = FastAPI(
         title="Trimtab control plane", version=CONTRACT_VERSION, lifespan=_lifespan,
-        docs_url="/api/docs", redoc_url=None, openapi_url="/api/openapi.json",
+        docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
     )  # fmt: skip
     app.state.plane = plane
     app.state.access = plane.access
@@ -148,6 +152,8 @@ def create_app(
     app.state.governance = plane.governance
     app.add_exception_handler(TrimtabError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    controlplane.web.router.install(app)
     for router in ROUTERS:
         app.include_router(router)
     return app
@@ -163,30 +169,42 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(plane.stop)
 
 
-async def _on_error(_request: Request, error: Exception) -> JSONResponse:
+async def _on_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, TrimtabError):
         raise error
     headers = {}
     if isinstance(error, OverloadedError | StorageError):
         headers[RETRY_AFTER] = str(max(1, round(error.retry_after_seconds)))
-    return _problem(error.problem(), headers)
+    return _answer(request, error.problem(), headers)
 
 
-async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
+async def _on_invalid(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-    return _problem(
-        Problem(
-            type="invalid-input", title="Invalid input", status=422,
-            detail=f"{where}: {first['msg']}", field=where, bound=first.get("ctx") or None,
-        ),
-        {},
+    problem = Problem(
+        type="invalid-input", title="Invalid input", status=422,
+        detail=f"{where}: {first['msg']}", field=where, bound=first.get("ctx") or None,
     )  # fmt: skip
+    return _answer(request, problem, {})
 
 
-def _problem(problem: Problem, headers: dict[str, str]) -> JSONResponse:
+async def _on_http(request: Request, error: Exception) -> Response:
+    """What the framework refuses by itself: unknown paths and methods."""
+    if not isinstance(error, HTTPException):
+        raise error
+    problem = Problem(
+        type=error.detail.lower().replace(" ", "-"), title=error.detail, status=error.status_code,
+        detail=f"{request.method} {request.url.path}: {error.detail}",
+    )  # fmt: skip
+    return _answer(request, problem, dict(error.headers or {}))
+
+
+def _answer(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
+    """A page for a person, problem details for a program."""
+    if wants_page(request):
+        return error_page(request, problem, headers)
     return JSONResponse(
         problem.model_dump(mode="json", exclude_none=True), problem.status, headers=headers,
         media_type=PROBLEM_MEDIA_TYPE,

@@ -90,8 +90,10 @@ router = APIRouter(tags=["access"])
 
 
 @router.get(LOGIN_PATH, include_in_schema=False)
-def log_in(link: str, access: Stores) -> HTMLResponse:
+def log_in(access: Stores, link: str = "") -> HTMLResponse:
     """Open a web session with a one-time link."""
+    if not link:
+        raise UnauthenticatedError("a login link is needed")
     # A page that refreshes itself instead of a redirect: browsers withhold a strict cookie
     # from a redirect that another site's link began.
     opened = access.sessions.redeem(link)

@@ -1,0 +1,115 @@
+"""One point of every chart from one window. Pure; seconds and ratios, None where nothing was seen.
+
+`load_cv` is the coefficient of variation of expert loads, debiased for chance: √(CV² − (E−k)/Nk).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from contract.frame import HISTOGRAM_BOUNDS, OPS, PARTS
+from controlplane.history.latency import quantile
+from controlplane.history.window import EngineWindow
+
+STEPS: Mapping[int, tuple[int, int]] = MappingProxyType(
+    {300: (10, 10), 900: (10, 10), 3600: (10, 30), 21_600: (60, 120), 86_400: (60, 300)}
+)
+"""Seconds that a chart spans → length of the stored sums it reads, and of one point."""
+ARRAYS = frozenset(
+    {"assignments", "overflow", "ttft", "tpot", "step_time", "a2a_layer", "queue_time"}
+)
+SERIES = (
+    "ttft_p50", "ttft_p99", "tpot_p50", "tpot_p99", "queue_p99", "overflow", "overflow_worst_layer",
+    "load_cv_mean", "load_cv_worst_layer", "step_p50", "step_p99", "dispatch_p99", "combine_p99",
+    "dispatch_wait_p99", "tokens_per_second", "requests_per_second",
+)  # fmt: skip
+_HISTOGRAMS = {
+    "ttft": "ttft", "tpot": "tpot", "queue_time": "queue", "step_time": "step",
+}  # fmt: skip
+Values = dict[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Values by series name, at the middle of the window."""
+
+    at: float
+    values: Values
+
+
+def point_of(window: EngineWindow) -> Point:
+    """The point of a window."""
+    values: Values = dict.fromkeys(SERIES)
+    values |= _latencies(window)
+    values |= _loads(window)
+    values |= _all_to_all(window)
+    if window.covered_seconds > 0:
+        values["tokens_per_second"] = window.total_tokens / window.covered_seconds
+        values["requests_per_second"] = window.finished / window.covered_seconds
+    return Point(at=(window.start + window.end) / 2.0, values=values)
+
+
+def _latencies(window: EngineWindow) -> Values:
+    ttft, tpot = _cells(window, "ttft"), _cells(window, "tpot")
+    step, queue = _cells(window, "step_time"), _cells(window, "queue_time")
+    return {
+        "ttft_p50": _at(ttft, "ttft", 0.5), "ttft_p99": _at(ttft, "ttft", 0.99),
+        "tpot_p50": _at(tpot, "tpot", 0.5), "tpot_p99": _at(tpot, "tpot", 0.99),
+        "queue_p99": _at(queue, "queue", 0.99),
+        "step_p50": _at(step, "step", 0.5), "step_p99": _at(step, "step", 0.99),
+    }  # fmt: skip
+
+
+def _cells(window: EngineWindow, name: str) -> npt.NDArray[np.uint64] | None:
+    """A histogram over all generations (and phases)."""
+    cells = len(HISTOGRAM_BOUNDS[_HISTOGRAMS[name]]) + 1
+    found = [
+        arrays[name].reshape(-1, cells).sum(axis=0)
+        for arrays in window.by_generation.values() if name in arrays
+    ]  # fmt: skip
+    return np.sum(found, axis=0, dtype=np.uint64) if found else None
+
+
+def _at(cells: npt.NDArray[np.uint64] | None, name: str, q: float) -> float | None:
+    found = None if cells is None else quantile(cells, HISTOGRAM_BOUNDS[name], q)
+    return None if found is None else found.value
+
+
+def _loads(window: EngineWindow) -> Values:
+    assignments = window.arrays.get("assignments")
+    if assignments is None or assignments.size == 0:
+        return {}
+    load = assignments.sum(axis=0).astype(np.float64)
+    totals = load.sum(axis=1)
+    seen = totals > 0
+    if not seen.any():
+        return {}
+    experts = load.shape[1]
+    mean = totals[seen, None] / experts
+    variance = ((load[seen] / mean - 1.0) ** 2).mean(axis=1)
+    noise = (experts - window.header.top_k) / totals[seen]
+    spread = np.sqrt(np.maximum(0.0, variance - noise))
+    values: Values = {
+        "load_cv_mean": float(spread.mean()), "load_cv_worst_layer": float(spread.max()),
+    }  # fmt: skip
+    overflow = window.arrays.get("overflow")
+    if overflow is not None:
+        values["overflow"] = float(overflow.sum() / totals.sum())
+        values["overflow_worst_layer"] = float((overflow[seen] / totals[seen]).max())
+    return values
+
+
+def _all_to_all(window: EngineWindow) -> Values:
+    cells = window.arrays.get("a2a_layer")
+    if cells is None:
+        return {}
+    wait, transfer = PARTS.index("wait"), PARTS.index("transfer")
+    dispatch, combine = OPS.index("dispatch"), OPS.index("combine")
+    return {
+        "dispatch_p99": _at(cells[dispatch, transfer].sum(axis=0), "a2a", 0.99),
+        "combine_p99": _at(cells[combine, transfer].sum(axis=0), "a2a", 0.99),
+        "dispatch_wait_p99": _at(cells[dispatch, wait].sum(axis=0), "a2a", 0.99),
+    }

@@ -1,0 +1,143 @@
+// Time charts of an engine with uPlot: units on every axis, the objective dashed, changes dotted.
+
+const seconds = (v) => (v == null ? "–" : v < 1e-3 ? `${+(v * 1e6).toPrecision(3)} µs` : v < 1 ? `${+(v * 1e3).toPrecision(3)} ms` : `${+v.toPrecision(3)} s`);
+const percent = (v) => (v == null ? "–" : `${+(100 * v).toPrecision(3)} %`);
+const plain = (v) => (v == null ? "–" : String(+v.toPrecision(4)));
+
+const SHOWN = {
+  ttft: { unit: "TTFT", text: seconds, line: "ttft", of: [["p50", "ttft_p50"], ["p99", "ttft_p99"]] },
+  tpot: { unit: "TPOT", text: seconds, line: "tpot", of: [["p50", "tpot_p50"], ["p99", "tpot_p99"]] },
+  overflow: { unit: "% of assignments", text: percent, line: "overflow", of: [["all layers", "overflow"], ["worst layer", "overflow_worst_layer"]] },
+  load_cv: { unit: "std ÷ mean of experts", text: plain, line: "load_cv", of: [["mean layer", "load_cv_mean"], ["worst layer", "load_cv_worst_layer"]] },
+  step: { unit: "step time", text: seconds, of: [["p50", "step_p50"], ["p99", "step_p99"]] },
+  a2a: { unit: "all-to-all, p99", text: seconds, of: [["dispatch", "dispatch_p99"], ["combine", "combine_p99"], ["dispatch wait", "dispatch_wait_p99"]] },
+  rate: { unit: "tokens/s", text: plain, of: [["tokens/s", "tokens_per_second"]] },
+  queue: { unit: "time in queue, p99", text: seconds, of: [["p99", "queue_p99"]] },
+};
+
+function css(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function overlay(chart, data) {
+  return (plot) => {
+    const { ctx, bbox } = plot;
+    const ratio = window.devicePixelRatio || 1;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.lineWidth = ratio;
+    ctx.strokeStyle = css("--faint");
+    ctx.setLineDash([2 * ratio, 3 * ratio]);
+    for (const mark of data().marks) {
+      const x = plot.valToPos(mark.at, "x", true);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+    }
+    const limit = chart.line && data().lines[chart.line];
+    if (limit) {
+      const y = plot.valToPos(limit, "y", true);
+      ctx.strokeStyle = css("--slo");
+      ctx.fillStyle = css("--slo");
+      ctx.lineWidth = 1.5 * ratio;
+      ctx.setLineDash([7 * ratio, 5 * ratio]);
+      ctx.beginPath();
+      ctx.moveTo(bbox.left, y);
+      ctx.lineTo(bbox.left + bbox.width, y);
+      ctx.stroke();
+      ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+      ctx.textAlign = "right";
+      ctx.textBaseline = "bottom";
+      ctx.fillText(`${chart.line === "load_cv" ? "threshold" : "objective"} ${chart.text(limit)}`, bbox.left + bbox.width - 4 * ratio, y - 2 * ratio);
+    }
+    ctx.restore();
+  };
+}
+
+function options(chart, width, data) {
+  const axis = { stroke: css("--faint"), grid: { stroke: css("--grid"), width: 1 }, ticks: { stroke: css("--grid"), width: 1 }, font: "11px system-ui, sans-serif", labelFont: "11px system-ui, sans-serif", labelSize: 16 };
+  const colour = ["--series-1", "--series-2", "--series-3"].map(css);
+  const dash = [[], [], [3, 3]];
+  return {
+    width, height: 210, tzDate: (ts) => window.uPlot.tzDate(new Date(ts * 1000), "Etc/UTC"),
+    cursor: { sync: { key: "engine" }, points: { size: 6 } },
+    legend: { live: true },
+    scales: {
+      x: { time: true, range: () => [data().start, data().end] },
+      y: { range: (_plot, _low, high) => [0, 1.12 * Math.max(high || 0, (chart.line && data().lines[chart.line]) || 0, 1e-9)] },
+    },
+    axes: [{ ...axis, label: "time (UTC)" }, { ...axis, size: 62, label: chart.unit, values: (_plot, ticks) => ticks.map(chart.text) }],
+    series: [
+      { label: "at", value: (_plot, v) => (v == null ? "–" : new Date(v * 1000).toISOString().slice(11, 19)) },
+      ...chart.of.map(([label], i) => ({ label, stroke: colour[i], width: 1.6, dash: dash[i], points: { show: false }, spanGaps: false, value: (_plot, v) => chart.text(v) })),
+    ],
+    hooks: { draw: [overlay(chart, data)] },
+  };
+}
+
+export class Charts {
+  constructor(root, url) {
+    this.figures = [...root.querySelectorAll("[data-chart]")];
+    this.url = url;
+    this.data = null;
+    this.plots = new Map();
+    this.busy = false;
+    new ResizeObserver(() => this.fit()).observe(root);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.rebuild());
+  }
+
+  async refresh() {
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      const answer = await fetch(this.url, { headers: { Accept: "application/json" } });
+      if (answer.ok) { this.data = await answer.json(); this.draw(); }
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  draw() {
+    for (const figure of this.figures) {
+      const chart = SHOWN[figure.dataset.chart];
+      const columns = this.columns(chart);
+      const plot = this.plots.get(figure);
+      if (plot) plot.setData(columns);
+      else {
+        const box = figure.querySelector(".plot");
+        this.plots.set(figure, new window.uPlot(options(chart, box.clientWidth, () => this.data), columns, box));
+      }
+    }
+  }
+
+  // A missing point breaks the line: gaps are shown as gaps.
+  columns(chart) {
+    const { t, step, series } = this.data;
+    const columns = [[], ...chart.of.map(() => [])];
+    t.forEach((at, i) => {
+      if (i && at - t[i - 1] > 1.5 * step) {
+        columns[0].push((at + t[i - 1]) / 2);
+        for (const column of columns.slice(1)) column.push(null);
+      }
+      columns[0].push(at);
+      chart.of.forEach(([, name], k) => columns[k + 1].push(series[name][i]));
+    });
+    return columns;
+  }
+
+  fit() {
+    for (const [figure, plot] of this.plots) {
+      const width = figure.querySelector(".plot").clientWidth;
+      if (width && width !== plot.width) plot.setSize({ width, height: 210 });
+    }
+  }
+
+  rebuild() {
+    for (const plot of this.plots.values()) plot.destroy();
+    this.plots.clear();
+    if (this.data) this.draw();
+  }
+}
