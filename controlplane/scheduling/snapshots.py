@@ -113,7 +113,10 @@ class SnapshotBuilder:
             return []
         seconds = policy.detectors.window_seconds
         count = max(policy.detectors.history_windows, round(SLO_SECONDS / seconds))
-        return self._windows.last(engine_id, ended=newest.ended, seconds=seconds, count=count)
+        return self._windows.last(
+            engine_id, ended=newest.ended, seconds=seconds, count=count,
+            full=policy.detectors.history_windows,
+        )  # fmt: skip
 
 
 def _held(session: Session, engine_id: str, group: str, at: float) -> _Held:

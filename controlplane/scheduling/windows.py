@@ -3,8 +3,12 @@
 A window is [i·s, (i+1)·s) on the engine's own frame times. It is complete when a frame has ended at
 or after its end; a complete window with full coverage never changes again and is kept. One that
 lacks frames is looked at again, ever more rarely: late frames come soon or not at all.
+
+Detectors look at the newest windows only; older ones serve the SLOs. Those are kept thin, without
+anything per expert: a full window of 58 × 256 experts is megabytes, a thin one kilobytes.
 """
 
+import dataclasses
 import math
 import threading
 from collections import OrderedDict
@@ -13,7 +17,9 @@ from typing import NamedTuple
 from controlplane.history.history import History
 from controlplane.history.window import EngineWindow
 
-MAX_KEPT = 4096
+MAX_KEPT = 16_384
+DETECTORS_ONLY = ("bucket_", "whatif_", "a2a_", "card_", "tokens_all_dropped", "required_max")
+"""Prefixes of arrays that a thin window is without."""
 
 
 class _Kept(NamedTuple):
@@ -21,6 +27,7 @@ class _Kept(NamedTuple):
 
     window: EngineWindow | None
     look_again: float
+    is_thin: bool
 
 
 class AlignedWindows:
@@ -32,15 +39,18 @@ class AlignedWindows:
         self._kept: OrderedDict[tuple[str, float, int], _Kept] = OrderedDict()
 
     def last(
-        self, engine_id: str, *, ended: float, seconds: float, count: int
+        self, engine_id: str, *, ended: float, seconds: float, count: int, full: int
     ) -> list[EngineWindow]:
         """The last `count` complete windows of `seconds`, oldest first; empty ones are left out.
 
-        `ended` is the end of the engine's newest frame, unix seconds.
+        `ended` is the end of the engine's newest frame, unix seconds; all but the newest `full`
+        windows are thin.
         """
         newest = math.floor(ended / seconds + 1e-6)
-        indices = range(max(0, newest - count), newest)
-        found = (self._window(engine_id, index, seconds, ended) for index in indices)
+        found = (
+            self._window(engine_id, index, seconds, ended, thin=newest - index > full)
+            for index in range(max(0, newest - count), newest)
+        )
         return [window for window in found if window is not None]
 
     def between(
@@ -55,20 +65,37 @@ class AlignedWindows:
         return [window for window in found if window is not None]
 
     def _window(
-        self, engine_id: str, index: int, seconds: float, ended: float
+        self, engine_id: str, index: int, seconds: float, ended: float, *, thin: bool
     ) -> EngineWindow | None:
         key = (engine_id, seconds, index)
         with self._lock:
             kept = self._kept.get(key)
-            if kept is not None and ended < kept.look_again:
-                self._kept.move_to_end(key)
-                return kept.window
-        end = (index + 1) * seconds
-        window = self._history.window(engine_id, index * seconds, end)
-        whole = window is not None and window.covered_seconds >= 0.98 * seconds
-        look_again = math.inf if whole else ended + max(seconds, (ended - end) / 4)
+        if kept is None or ended >= kept.look_again or (kept.is_thin and not thin):
+            kept = self._summed(engine_id, index, seconds, ended)
+        if thin and not kept.is_thin:
+            slim = None if kept.window is None else thinned(kept.window)
+            kept = _Kept(slim, kept.look_again, is_thin=True)
         with self._lock:
-            self._kept[key] = _Kept(window, look_again)
+            self._kept[key] = kept
+            self._kept.move_to_end(key)
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
-        return window
+        return kept.window
+
+    def _summed(self, engine_id: str, index: int, seconds: float, ended: float) -> _Kept:
+        end = (index + 1) * seconds
+        window = self._history.window(engine_id, index * seconds, end)
+        if window is not None and window.covered_seconds >= 0.98 * seconds:
+            return _Kept(window, math.inf, is_thin=False)
+        return _Kept(window, ended + max(seconds, (ended - end) / 4), is_thin=False)
+
+
+def thinned(window: EngineWindow) -> EngineWindow:
+    """The window for SLOs alone: assignments summed over experts [P, L, 1], the rest left out."""
+    arrays = {
+        name: array for name, array in window.arrays.items()
+        if not name.startswith(DETECTORS_ONLY)
+    }  # fmt: skip
+    if "assignments" in arrays:
+        arrays["assignments"] = arrays["assignments"].sum(axis=2, keepdims=True)
+    return dataclasses.replace(window, arrays=arrays)
