@@ -66,7 +66,7 @@ class Governor:
         self.inbox = Inbox(database, clock, instruments)
         gauges = EvaluationGauges(instruments)
         windows = AlignedWindows(history)
-        self.references = LoadReferences(database, clock, history)
+        self.references = LoadReferences(database, clock, history, windows)
         builder = SnapshotBuilder(database, clock, history, windows, self.readback, self.references)
         self.evaluator = Evaluator(
             database, self.admins, self.readback, builder, self.groups, settings.policy, gauges,

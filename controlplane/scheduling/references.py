@@ -15,8 +15,10 @@ from controlplane.db.database import Database
 from controlplane.detectors.reference import LoadReference, build_reference
 from controlplane.history.history import History
 from controlplane.history.window import EngineWindow
+from controlplane.scheduling.windows import AlignedWindows
 
-LOOK_BACK_SECONDS = 600.0
+MAX_WINDOWS = 60
+"""The newest windows that a reference is summed from at most: ten minutes at 10 s."""
 MIN_WINDOWS = 3
 ENOUGH_WINDOWS = 12
 """An engine's own new last known good is captured once this many windows have run under it."""
@@ -25,10 +27,13 @@ ENOUGH_WINDOWS = 12
 class LoadReferences:
     """References of all engines, read once and kept until replaced."""
 
-    def __init__(self, database: Database, clock: Clock, history: History) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, history: History, windows: AlignedWindows
+    ) -> None:
         self._database = database
         self._clock = clock
         self._history = history
+        self._windows = windows
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[float, LoadReference]] = {}
 
@@ -85,6 +90,7 @@ class LoadReferences:
         newest = self._history.newest(engine_id)
         if newest is None:
             return []
-        count = round(LOOK_BACK_SECONDS / seconds)
-        windows = self._history.windows(engine_id, newest.ended, seconds, count)
+        windows = self._windows.last(
+            engine_id, ended=newest.ended, seconds=seconds, count=MAX_WINDOWS, full=MAX_WINDOWS
+        )
         return [w for w in windows if set(w.live_biases) <= {bias_hash} and w.total_tokens > 0]

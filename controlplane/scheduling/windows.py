@@ -14,7 +14,10 @@ import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
+from sqlalchemy import func, select
+
 from controlplane.history.history import History
+from controlplane.history.models import EngineBoot
 from controlplane.history.window import EngineWindow
 
 MAX_KEPT = 16_384
@@ -37,6 +40,7 @@ class AlignedWindows:
         self._history = history
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, float, int], _Kept] = OrderedDict()
+        self._first: dict[str, float] = {}
 
     def last(
         self, engine_id: str, *, ended: float, seconds: float, count: int, full: int
@@ -47,9 +51,10 @@ class AlignedWindows:
         windows are thin.
         """
         newest = math.floor(ended / seconds + 1e-6)
+        oldest = math.floor(self._first_frame(engine_id) / seconds)
         found = (
             self._window(engine_id, index, seconds, ended, thin=newest - index > full)
-            for index in range(max(0, newest - count), newest)
+            for index in range(max(oldest, newest - count), newest)
         )
         return [window for window in found if window is not None]
 
@@ -63,6 +68,18 @@ class AlignedWindows:
             for i in range(count)
         )
         return [window for window in found if window is not None]
+
+    def _first_frame(self, engine_id: str) -> float:
+        """Start of the first frame that the engine ever sent: before it every window is empty."""
+        known = self._first.get(engine_id)
+        if known is not None:
+            return known
+        query = select(func.min(EngineBoot.first_started)).where(EngineBoot.engine_id == engine_id)
+        with self._history.database.read() as session:
+            first = session.scalar(query)
+        if first is not None:
+            self._first[engine_id] = first
+        return first or 0.0
 
     def _window(
         self, engine_id: str, index: int, seconds: float, ended: float, *, thin: bool
