@@ -1,10 +1,28 @@
 """The governor's own series: what an evaluation saw, what was decided, what became of actions."""
 
 from controlplane.actuator.action import IN_FLIGHT, Action
+from controlplane.audit.models import AuditHead
+from controlplane.db.database import Database
 from controlplane.detectors.finding import DetectorName, Finding, FindingState
 from controlplane.metrics import Instruments
 from controlplane.policy.decision import Decision
 from controlplane.policy.snapshot import Snapshot
+
+
+class AuditCount:
+    """`trimtab_audit_events_total` from the chain's head, so that every process's events count."""
+
+    def __init__(self, instruments: Instruments) -> None:
+        self._counter = instruments.counter("trimtab_audit_events_total")
+        self._shown = 0
+
+    def show(self, database: Database) -> None:
+        """Catch up with the head."""
+        with database.read() as session:
+            head = session.get(AuditHead, 1)
+        sequence = 0 if head is None else head.sequence
+        self._counter.inc(max(0, sequence - self._shown))
+        self._shown = max(self._shown, sequence)
 
 
 class EvaluationGauges:

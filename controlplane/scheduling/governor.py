@@ -21,7 +21,7 @@ from controlplane.metrics import Instruments
 from controlplane.scheduling.alert_work import AlertWork
 from controlplane.scheduling.evaluator import Evaluator
 from controlplane.scheduling.evidence import HistoryEvidence
-from controlplane.scheduling.gauges import EvaluationGauges
+from controlplane.scheduling.gauges import AuditCount, EvaluationGauges
 from controlplane.scheduling.inbox import Inbox
 from controlplane.scheduling.jobs import Job, Jobs
 from controlplane.scheduling.leader import Leader
@@ -87,6 +87,7 @@ class Governor:
             default_policy=settings.policy,
         )  # fmt: skip
         self._alerts = AlertWork(self.inbox, self.evaluator, self.groups, settings.alerts)
+        self._audited = AuditCount(instruments)
         self._due: dict[str, float] = {}
         self._pool = ThreadPoolExecutor(settings.evaluate_threads, "evaluate")
         jobs = (*self._jobs(), *more_jobs)
@@ -126,10 +127,18 @@ class Governor:
         for engine_id in due:
             tick = self.evaluator.governed(engine_id).policy.tick_seconds
             self._due[engine_id] = now + tick - BEAT_SECONDS / 4
-        self._side_by_side(due, lambda engine_id: self.evaluator.evaluate(engine_id, fence))
+        self._side_by_side(due, lambda engine_id: self._evaluate(engine_id, fence))
+
+    def _evaluate(self, engine_id: str, fence: Fence) -> None:
+        known = self.readback.known(engine_id)
+        if known is not None and known.state is not None:
+            # Does nothing but after the loss of a database: engines remember newer epochs.
+            self.leader.lease.outrank(known.state.epoch_seen - 1)
+        self.evaluator.evaluate(engine_id, fence)
 
     def tend(self, fence: Fence) -> None:
         """Capabilities, bias versions and payloads, leases and references of every engine."""
+        self._audited.show(self.database)
         self._side_by_side(self.groups.everyone(), lambda engine_id: self._tend(engine_id, fence))
 
     def _tend(self, engine_id: str, fence: Fence) -> None:

@@ -6,6 +6,7 @@ An alert is a hint to evaluate now, never a command: what is done is decided fro
 from collections.abc import Callable, Mapping
 
 from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from controlplane.clock import Clock
@@ -32,10 +33,10 @@ class Inbox:
         Raises:
             StorageError: nothing was kept; the sender may retry.
         """
-        new = 0
-        with self._database.write() as session:
-            for alert in sorted(webhook.alerts, key=lambda alert: alert.starts_at):
-                new += self._keep(session, webhook, alert)
+        try:
+            new = self._keep_all(webhook)
+        except IntegrityError:  # the same delivery reached another replica at the same moment
+            new = self._keep_all(webhook)
         known = len(webhook.alerts) - new
         self._received.labels("new").inc(new)
         self._received.labels("duplicate").inc(known)
@@ -92,6 +93,11 @@ class Inbox:
             return f"engine {alert.engine_id!r} is not configured"
         with self._database.read() as session:
             return "its episode is closed" if self.is_closed(session, alert) else None
+
+    def _keep_all(self, webhook: Webhook) -> int:
+        with self._database.write() as session:
+            alerts = sorted(webhook.alerts, key=lambda alert: alert.starts_at)
+            return sum(self._keep(session, webhook, alert) for alert in alerts)
 
     def _keep(self, session: Session, webhook: Webhook, alert: WebhookAlert) -> int:
         key = inbox_key(webhook.group_key, alert)

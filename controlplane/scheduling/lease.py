@@ -93,6 +93,31 @@ class Lease:
                 .values(expires_at=0.0)
             )
 
+    def outrank(self, epoch: int) -> None:
+        """Take an epoch above one that an engine has seen, if this process still leads.
+
+        Engines remember epochs longer than a database that was lost or restored from a backup.
+        """
+        with self._lock:
+            mine = self._epoch
+        if mine is None or mine > epoch:
+            return
+        with self._database.write() as session:
+            raised = session.execute(
+                update(LeaderLease)
+                .where(
+                    LeaderLease.name == LEASE_NAME,
+                    LeaderLease.holder == self._holder,
+                    LeaderLease.epoch == mine,
+                )
+                .values(epoch=epoch + 1)
+                .returning(LeaderLease.epoch)
+                .execution_options(synchronize_session=False)
+            ).scalar_one_or_none()
+        with self._lock:
+            if self._epoch == mine:
+                self._epoch = raised
+
     def _still_leads(self, epoch: int) -> bool:
         with self._lock:
             fresh = self._clock.monotonic() - self._renewed_at <= ACT_SECONDS

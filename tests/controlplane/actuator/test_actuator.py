@@ -10,7 +10,7 @@ from controlplane.actuator.models import LeaderLease
 from controlplane.audit import log
 from controlplane.errors import ConflictError, FencedError
 from controlplane.policy.knob import Knob, Mode
-from tests.support.governed import FAIL, RAISE_C, UNSURE, bias_change
+from tests.support.governed import FAIL, RAISE_C, UNSURE, bias_change, make_ground
 
 
 def test_a_change_is_applied_settled_verified_and_kept(ground):
@@ -23,6 +23,14 @@ def test_a_change_is_applied_settled_verified_and_kept(ground):
     ]  # fmt: skip
     cause = ground.engine.document.cause
     assert (cause.kind, cause.id) == (CauseKind.DECISION, "act-1:apply:0:0")
+
+
+def test_a_change_is_carried_through_on_every_database(database, loopback_host):
+    with make_ground(database, 1, loopback_host) as ground:
+        action_id = ground.propose()
+        with pytest.raises(ConflictError, match="in flight"):
+            ground.propose(action_id="act-2")
+        assert ground.run_out(action_id).phase is Phase.SUCCEEDED
 
 
 def test_every_phase_is_in_the_audit_log(ground):

@@ -2,6 +2,7 @@ from contract.problem import Problem
 from controlplane.actuator import holds, policy_store
 from controlplane.actuator.action import Phase
 from controlplane.audit import decisions, log
+from controlplane.errors import FencedError
 from controlplane.policy.knob import Knob, Mode
 from tests.support.governed_plant import governed_plant
 
@@ -168,3 +169,15 @@ def test_a_group_changes_its_canary_first(sqlite_database, loopback_host):
         first = governed.actions()[0]
         assert (first.phase, len(first.applied)) == (Phase.SUCCEEDED, 2)
         assert all(len(p.engine.mutations) == 1 for p in governed.plants.values())
+
+
+def test_an_engine_that_outlived_the_database_is_governed_again(governed):
+    governed.engine.epoch_seen = 7
+    governed.warm()
+    governed.plant.overflow = 0.08
+    for _ in range(8):
+        try:
+            governed.run(4)
+        except FencedError:
+            governed.governor.leader.lease.tend()
+    assert governed.engine.mutations[0].epoch == 7

@@ -95,3 +95,15 @@ def test_the_databases_own_clock_works(database):
     assert lease.tend()
     assert lease.tend()
     assert not Lease(database, ManualClock(), "other").tend()
+
+
+def test_an_engine_that_remembers_a_newer_epoch_is_outranked(world):
+    world.a.tend()
+    world.a.outrank(0)
+    assert world.a.fence().epoch == 1
+    world.a.outrank(7)
+    assert world.a.fence().epoch == 8
+    assert world.a.tend()
+    world.b.outrank(100)
+    with world.database.write() as session:
+        world.a.fence().check(session)
