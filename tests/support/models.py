@@ -17,10 +17,10 @@ from engine.model.kv_cache import KVCache
 from engine.model.packed import build_batch
 from engine.model.runner import ModelRunner
 from engine.moe.context import CapacityPlan, MoEStepContext
-from engine.moe.null_recorder import NullRecorder
 from engine.parallel.groups import LocalGroup
 from engine.scheduling.scheduler import ScheduledSequence, ScheduleLimits, Scheduler
 from engine.scheduling.sequence import Sequence as LiveSequence
+from engine.telemetry.null_recorder import NullRecorder
 
 CPU = torch.device("cpu")
 BLOCK_TOKENS = 4

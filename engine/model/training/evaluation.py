@@ -18,8 +18,8 @@ from engine.model.teacher_forced import teacher_forced_logits
 from engine.model.training.corpus import Domain
 from engine.model.training.stream import join
 from engine.moe.context import CapacityPlan, MoEStepContext
-from engine.moe.null_recorder import NullRecorder
 from engine.parallel.groups import LocalGroup
+from engine.telemetry.null_recorder import NullRecorder
 
 WINDOW_TOKENS = 1024
 

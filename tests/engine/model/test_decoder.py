@@ -9,7 +9,7 @@ from engine.config import REFERENCE_CHECKPOINT
 from engine.model.probe import probe_nll
 from engine.model.runner import ModelRunner
 from engine.model.teacher_forced import teacher_forced_logits
-from engine.moe.null_recorder import NullRecorder
+from engine.telemetry.null_recorder import NullRecorder
 from tests.support.models import Served, pack
 
 PROMPTS = [

@@ -8,9 +8,9 @@ from torch.nn import functional
 
 from contract.runtime_config import CapacityDomain, DispatchDtype, OverflowMode, OverflowPolicy
 from engine.moe.context import CapacityPlan, MoEStepContext
-from engine.moe.null_recorder import NullRecorder
 from engine.moe.spec import MoESpec, RouterKind
 from engine.moe.weights import ExpertWeights
+from engine.telemetry.null_recorder import NullRecorder
 
 
 @dataclass
