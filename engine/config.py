@@ -16,6 +16,8 @@ class EngineConfig:
         checkpoint: folder in Hugging Face layout.
         ranks: expert-parallel ranks, one process each.
         device: "cpu" or "cuda".
+        collectives: how CPU ranks exchange rows, "sockets" between every two of them or
+            "distributed" (gloo); CUDA ranks always take torch.distributed (NCCL).
         dtype: "float32" or "bfloat16"; the router and its bias stay FP32.
         context_tokens: longest sequence.
         kv_blocks: KV blocks of one rank; block_tokens tokens each.
@@ -38,6 +40,7 @@ class EngineConfig:
     checkpoint: Path = REFERENCE_CHECKPOINT
     ranks: int = 2
     device: Literal["cpu", "cuda"] = "cpu"
+    collectives: Literal["sockets", "distributed"] = "sockets"
     dtype: Literal["float32", "bfloat16"] = "float32"
     context_tokens: int = 2048
     kv_blocks: int = 1024

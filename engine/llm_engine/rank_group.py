@@ -20,6 +20,7 @@ from typing import cast
 from engine.config import EngineConfig
 from engine.errors import CheckpointError, NotReadyError, RankFailedError
 from engine.llm_engine.liveness import Liveness
+from engine.parallel.socket_group import connect
 from engine.worker.channel import ChannelClosedError, EngineEnd, channel_pair
 from engine.worker.messages import (
     Beat,
@@ -76,14 +77,20 @@ class RankGroup:
             NotReadyError: `cancel_start` was called.
         """
         context = multiprocessing.get_context("spawn")
-        for rank in range(self._config.ranks):
+        sockets = connect(self._config.ranks)
+        for rank, peers in enumerate(sockets):
             end, theirs = channel_pair()
             spec = RankSpec(rank, self._config, str(self._folder / "rendezvous"))
             process = context.Process(
-                target=run_rank, args=(spec, theirs), name=f"trimtab-rank-{rank}", daemon=True
+                target=run_rank,
+                args=(spec, theirs, peers),
+                name=f"trimtab-rank-{rank}",
+                daemon=True,
             )
             process.start()
-            theirs.close()
+            for sent in (theirs, *peers):
+                if sent is not None:
+                    sent.close()
             self._processes.append(process)
             self._ends.append(end)
             self._selector.register(end, selectors.EVENT_READ, rank)

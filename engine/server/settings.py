@@ -53,6 +53,7 @@ class EngineSettings(BaseSettings):
     checkpoint: Path = REFERENCE_CHECKPOINT
     ranks: int = Field(default=2, ge=1, le=1024)
     device: Literal["cpu", "cuda"] = "cpu"
+    collectives: Literal["sockets", "distributed"] = "sockets"
     dtype: Literal["float32", "bfloat16"] = "float32"
     context_tokens: int = Field(default=2048, ge=16, le=1 << 20)
     kv_blocks: int = Field(default=1024, ge=1, le=1 << 24)

@@ -2,34 +2,48 @@
 
 import signal
 import socket
+import threading
 import traceback
-from datetime import timedelta
+from collections.abc import Sequence
 
 import torch
-from torch import distributed
 
 from engine.errors import CheckpointError
+from engine.parallel.socket_group import PeerGoneError
 from engine.worker.channel import ChannelClosedError, RankEnd
+from engine.worker.expert_group import joined
 from engine.worker.heartbeat import Heartbeat
 from engine.worker.messages import Crashed, RankSpec, Ready, Stop
 from engine.worker.rank import Rank
-from engine.worker.settings import die_with_parent, keep_collectives_on_loopback
+from engine.worker.settings import die_with_parent, keep_freed_memory
 
-_COLLECTIVE_SECONDS = 300.0
-"""A peer that is gone is seen by the engine within seconds; this only ends a rank nobody ends."""
+_PEER_GONE_SECONDS = 300.0
+"""The engine ends the ranks of one that is gone within seconds; this ends a rank nobody ends."""
 
 
-def run_rank(spec: RankSpec, sock: socket.socket) -> None:
-    """Entry point of the process; returns when the engine says stop or is gone."""
+def run_rank(
+    spec: RankSpec, sock: socket.socket, peers: Sequence[socket.socket | None] = (None,)
+) -> None:
+    """Entry point of the process; returns when the engine says stop or is gone.
+
+    Args:
+        spec: which rank of which engine.
+        sock: this rank's end of the channel to the engine.
+        peers: a socket to every other rank, None at its own place.
+    """
     die_with_parent()
+    keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the engine, which stops its ranks
     channel = RankEnd(sock)
     heartbeat = Heartbeat(channel)
     heartbeat.start()
     try:
-        _serve(spec, channel)
+        _serve(spec, channel, peers)
     except ChannelClosedError:
         return
+    except PeerGoneError:
+        # The engine hears of the rank that ended from that rank's own channel, and ends this one.
+        threading.Event().wait(_PEER_GONE_SECONDS)
     except Exception as error:  # noqa: BLE001 - the engine must hear why, whatever it was
         detail = str(error) or type(error).__name__
         if not isinstance(error, CheckpointError):
@@ -40,21 +54,13 @@ def run_rank(spec: RankSpec, sock: socket.socket) -> None:
         heartbeat.stop()
 
 
-def _serve(spec: RankSpec, channel: RankEnd) -> None:
+def _serve(spec: RankSpec, channel: RankEnd, peers: Sequence[socket.socket | None]) -> None:
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    keep_collectives_on_loopback()
-    distributed.init_process_group(
-        "nccl" if spec.config.device == "cuda" else "gloo",
-        init_method=f"file://{spec.rendezvous}", rank=spec.rank, world_size=spec.config.ranks,
-        timeout=timedelta(seconds=_COLLECTIVE_SECONDS),
-    )  # fmt: skip
-    try:
-        rank = Rank(spec)
+    with joined(spec, peers) as group:
+        rank = Rank(spec, group)
         channel.send(Ready(rank.facts()))
         while not isinstance(message := channel.receive(), Stop):
             answer = rank.handle(message)
             if answer is not None:
                 channel.send(answer)
-    finally:
-        distributed.destroy_process_group()

@@ -14,7 +14,7 @@ from engine.model.kv_cache import KVCache
 from engine.model.probe import probe_nll
 from engine.model.runner import ModelRunner
 from engine.moe.context import LayerRecorder, MoEStepContext
-from engine.parallel.distributed import DistributedGroup
+from engine.parallel.groups import ExpertGroup
 from engine.telemetry.null_recorder import NullRecorder
 from engine.telemetry.phase_timer import NO_PHASES, PhaseTimer
 from engine.telemetry.recorder import StepRecorder
@@ -51,22 +51,23 @@ from engine.worker.step_hooks import StepHooks
 
 
 class Rank:
-    """Loads its share of the checkpoint; the process group must be initialised.
+    """Loads its share of the checkpoint.
 
     Args:
         spec: which rank of which engine.
+        group: the ranks of that engine.
 
     Raises:
         CheckpointError: the checkpoint cannot be served.
     """
 
-    def __init__(self, spec: RankSpec) -> None:
+    def __init__(self, spec: RankSpec, group: ExpertGroup) -> None:
         config = self._config = spec.config
         self._rank = spec.rank
         self._device = _device(config, spec.rank)
         self._checkpoint = read_facts(config.checkpoint)
         model = self._checkpoint.spec
-        group, dtype = DistributedGroup(), _DTYPES[config.dtype]
+        dtype = _DTYPES[config.dtype]
         decoder = load_model(
             config.checkpoint, group=group, device=self._device, dtype=dtype,
             context_tokens=config.context_tokens,

@@ -47,6 +47,19 @@ async def test_what_runs_beside_a_request_does_not_change_its_tokens(engine):
     assert [len(tokens) for tokens in together] == [8] + [12] * 10
 
 
+@pytest.mark.parametrize("changes", [{"ranks": 1}, {"collectives": "distributed"}], ids=str)
+async def test_one_rank_or_gloo_gives_the_same_tokens(engine, changes):
+    await engine.commit(engine.plan(11, capacity_factor=None))
+    wanted = await engine.complete("sockets")
+    other = TinyEngine(engine.config.checkpoint, **changes)
+    await other.start()
+    try:
+        await other.commit(other.plan(11, capacity_factor=None))
+        assert await other.complete("other") == wanted
+    finally:
+        await other.stop()
+
+
 async def test_chunks_and_preemption_do_not_change_tokens(engine):
     prompt = tuple(np.random.default_rng(1).integers(0, 256, 180))
     await engine.commit(engine.plan(2, capacity_factor=None, chunk_size=512))

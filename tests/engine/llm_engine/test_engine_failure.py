@@ -29,9 +29,10 @@ def is_running(pid: int) -> bool:
     ("sent", "busy", "match"),
     [
         (signal.SIGKILL, False, "rank 1 was killed by signal 9"),
+        (signal.SIGKILL, True, "rank 1 was killed by signal 9"),
         (signal.SIGSTOP, True, "rank 1 has not answered for"),
     ],
-    ids=["killed-idle", "stopped-busy"],
+    ids=["killed-idle", "killed-busy", "stopped-busy"],
 )
 async def test_a_failed_rank_is_named_and_nothing_hangs(checkpoint, sent, busy, match):
     engine = TinyEngine(checkpoint, watchdog_seconds=1.5)
