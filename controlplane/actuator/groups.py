@@ -1,7 +1,7 @@
 """Which engines serve together: the configured group, else what the engine says, else itself."""
 
 from controlplane.actuator.readback import Readback
-from controlplane.auth.engines import EngineRegistry
+from controlplane.auth.engines import EngineRegistry, RegisteredEngine
 
 
 class Groups:
@@ -10,6 +10,7 @@ class Groups:
     def __init__(self, registry: EngineRegistry, readback: Readback) -> None:
         self._registry = registry
         self._readback = readback
+        self._said: dict[str, str] = {}
 
     def group_of(self, engine_id: str) -> str:
         """The group of an engine.
@@ -17,17 +18,24 @@ class Groups:
         Raises:
             NotFoundError: the engine is not configured.
         """
-        configured = self._registry.get(engine_id).group
-        if configured:
-            return configured
-        known = self._readback.known(engine_id)
-        said = known.capabilities.group if known is not None and known.capabilities else ""
-        return said or engine_id
+        return self._group(self._registry.get(engine_id))
 
     def members(self, group: str) -> list[str]:
         """Engines of a group, by id."""
-        return [e.engine_id for e in self._registry.all() if self.group_of(e.engine_id) == group]
+        return [e.engine_id for e in self._registry.all() if self._group(e) == group]
 
     def everyone(self) -> list[str]:
         """Every configured engine, by id."""
         return [engine.engine_id for engine in self._registry.all()]
+
+    def _group(self, engine: RegisteredEngine) -> str:
+        """What an engine says of its group is remembered: it is fixed when the engine starts."""
+        if engine.group:
+            return engine.group
+        said = self._said.get(engine.engine_id)
+        if said is None:
+            known = self._readback.known(engine.engine_id)
+            said = known.capabilities.group if known is not None and known.capabilities else ""
+            if said:
+                self._said[engine.engine_id] = said
+        return said or engine.engine_id

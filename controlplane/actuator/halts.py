@@ -23,6 +23,8 @@ from controlplane.errors import EngineError, InvalidInputError
 
 LOGGER = logging.getLogger(__name__)
 TELL_THREADS = 16
+REMEMBER_SECONDS = 86_400.0
+"""An engine that could not be told of a thaw is told when it comes back within a day."""
 MARK = "trimtab:"
 """An engine's freeze whose reason starts so is ours to lift; others belong to whoever set them."""
 
@@ -87,6 +89,8 @@ class Halts:
         """End freezes whose time is over, and make the engines agree with the rows."""
         now = self._clock.now()
         with self._database.read() as session:
+            if not holds.any_freeze_since(session, now - REMEMBER_SECONDS):
+                return
             over = [row.freeze_id for row in holds.expired_freezes(session, now)]
         for freeze_id in over:
             self.lift(freeze_id, by="expiry", epoch=epoch)

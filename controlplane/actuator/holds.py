@@ -58,6 +58,14 @@ def freezes_in_force(session: Session, at: float) -> list[FreezeRecord]:
     return list(session.scalars(query))
 
 
+def any_freeze_since(session: Session, at: float) -> bool:
+    """Whether any freeze is not lifted, or was lifted after `at`."""
+    query = select(FreezeRecord.freeze_id).where(
+        FreezeRecord.lifted_at.is_(None) | (FreezeRecord.lifted_at > at)
+    )
+    return session.scalars(query.limit(1)).first() is not None
+
+
 def expired_freezes(session: Session, at: float) -> list[FreezeRecord]:
     """Freezes whose time is over, and that nobody has lifted yet."""
     query = select(FreezeRecord).where(
