@@ -6,6 +6,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine.moe.router import Router
+from kernels.backend import uses_triton
+from kernels.topk_gating import topk_gating
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,15 @@ def route(
     Logits are FP32 whatever the model's dtype, and the FP32 bias [E] is never cast down: a silent
     down-cast of either changes which experts are chosen.
     """
-    scores = router.scores(functional.linear(hidden.float(), weight))
+    logits = functional.linear(hidden.float(), weight)
+    scores = router.scores(logits)
+    if uses_triton(hidden.device):
+        how = router.gating
+        expert_ids, gates = topk_gating(
+            logits, bias, top_k, sigmoid=how.sigmoid, renormalise=how.renormalise, scale=how.scale,
+            num_groups=how.num_groups, groups_kept=how.groups_kept,
+        )  # fmt: skip
+        return Routing(scores, expert_ids, scores.gather(-1, expert_ids), gates)
     expert_ids = router.choose(scores, bias, top_k)
     chosen = scores.gather(-1, expert_ids)
-    return Routing(scores=scores, expert_ids=expert_ids, chosen=chosen, gates=router.gates(chosen))
+    return Routing(scores, expert_ids, chosen, router.gates(chosen))

@@ -1,5 +1,6 @@
 """What every router kind is: three pure functions in FP32."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
@@ -29,3 +30,26 @@ class Router(Protocol):
     def gates(self, chosen: Tensor) -> Tensor:
         """Gates FP32 [T, k] from the unbiased scores of the chosen experts [T, k]."""
         ...
+
+    @property
+    def gating(self) -> "Gating":
+        """The same in the terms of `kernels.topk_gating`, which does it in one pass on CUDA."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gating:
+    """What `kernels.topk_gating` takes beside logits, bias and k.
+
+    Attributes:
+        sigmoid: sigmoid scores, else softmax.
+        renormalise: gates are divided by their sum.
+        scale: factor on the gates.
+        num_groups, groups_kept: of group-limited choice; 1 and 1 without.
+    """
+
+    sigmoid: bool
+    renormalise: bool
+    scale: float
+    num_groups: int = 1
+    groups_kept: int = 1

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from engine.moe.router.base import Gating
 from engine.moe.router.sigmoid_bias import SigmoidBiasRouter
 from engine.moe.spec import MoESpec
 
@@ -41,3 +42,14 @@ class GroupLimitedRouter:
     def gates(self, chosen: Tensor) -> Tensor:
         """As for the ungrouped gate: [T, k]."""
         return SigmoidBiasRouter(self.spec).gates(chosen)
+
+    @property
+    def gating(self) -> Gating:
+        """For the kernel."""
+        return Gating(
+            sigmoid=True,
+            renormalise=self.spec.renormalise,
+            scale=self.spec.routed_scale,
+            num_groups=self.spec.num_groups,
+            groups_kept=self.spec.groups_kept,
+        )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from engine.moe.router.base import Gating
 from engine.moe.spec import MoESpec
 
 TINY = 1e-20
@@ -33,3 +34,8 @@ class SigmoidBiasRouter:
         if self.spec.renormalise:
             gates = gates / (gates.sum(dim=-1, keepdim=True) + TINY)
         return gates if self.spec.routed_scale == 1.0 else gates * self.spec.routed_scale
+
+    @property
+    def gating(self) -> Gating:
+        """For the kernel."""
+        return Gating(sigmoid=True, renormalise=self.spec.renormalise, scale=self.spec.routed_scale)

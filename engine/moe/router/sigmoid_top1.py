@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from engine.moe.router.base import Gating
 from engine.moe.spec import MoESpec
 
 
@@ -24,3 +25,8 @@ class SigmoidTop1Router:
     def gates(self, chosen: Tensor) -> Tensor:
         """The score itself: one expert has nothing to be renormalised against. [T, 1]."""
         return chosen if self.spec.routed_scale == 1.0 else chosen * self.spec.routed_scale
+
+    @property
+    def gating(self) -> Gating:
+        """For the kernel."""
+        return Gating(sigmoid=True, renormalise=False, scale=self.spec.routed_scale)

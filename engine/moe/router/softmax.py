@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from engine.moe.router.base import Gating
 from engine.moe.spec import MoESpec
 
 
@@ -25,3 +26,10 @@ class SoftmaxRouter:
         """The probabilities themselves, or each divided by the sum of the chosen: [T, k]."""
         gates = chosen / chosen.sum(dim=-1, keepdim=True) if self.spec.renormalise else chosen
         return gates if self.spec.routed_scale == 1.0 else gates * self.spec.routed_scale
+
+    @property
+    def gating(self) -> Gating:
+        """For the kernel."""
+        return Gating(
+            sigmoid=False, renormalise=self.spec.renormalise, scale=self.spec.routed_scale
+        )
