@@ -1,11 +1,25 @@
 """Rules as values: recording rules and alerts, and the YAML shape that Prometheus reads."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from contract.metrics import METRICS, Kind
 
 RUNBOOKS = "alerts/runbooks.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What an installation may set differently from the committed rules.
+
+    Attributes:
+        runbooks: address of the runbook page.
+        holds: alert name → its `for:`, a Prometheus duration, where not the rule's own.
+    """
+
+    runbooks: str = RUNBOOKS
+    holds: Mapping[str, str] = field(default_factory=dict)
 
 
 class Severity(StrEnum):
@@ -23,7 +37,7 @@ class Recording:
     expr: str
     labels: dict[str, str] = field(default_factory=dict)
 
-    def body(self, _runbooks: str) -> dict[str, object]:
+    def body(self, _site: Installation) -> dict[str, object]:
         """As Prometheus reads it."""
         body: dict[str, object] = {"record": self.record, "expr": self.expr}
         return body | ({"labels": self.labels} if self.labels else {})
@@ -51,17 +65,17 @@ class Alert:
     description: str
     labels: dict[str, str] = field(default_factory=dict)
 
-    def body(self, runbooks: str) -> dict[str, object]:
+    def body(self, installation: Installation) -> dict[str, object]:
         """As Prometheus reads it."""
         return {
             "alert": self.name,
             "expr": self.expr,
-            "for": self.hold,
+            "for": installation.holds.get(self.name, self.hold),
             "labels": {"severity": self.severity.value, **self.labels},
             "annotations": {
                 "summary": self.summary,
                 "description": self.description,
-                "runbook_url": f"{runbooks}#{self.name.lower()}",
+                "runbook_url": f"{installation.runbooks}#{self.name.lower()}",
             },
         }
 
@@ -73,9 +87,9 @@ class Group:
     name: str
     rules: tuple[Recording | Alert, ...]
 
-    def body(self, runbooks: str) -> dict[str, object]:
+    def body(self, installation: Installation) -> dict[str, object]:
         """As Prometheus reads it."""
-        return {"name": self.name, "rules": [rule.body(runbooks) for rule in self.rules]}
+        return {"name": self.name, "rules": [rule.body(installation) for rule in self.rules]}
 
 
 def series(name: str) -> str:

@@ -125,7 +125,7 @@ _ENGINE: tuple[Metric, ...] = (
     _gauge("moe_engine_chunk_size_tokens", "Configured token budget of a step."),
     _gauge("moe_engine_kv_blocks_used_ratio", "KV blocks in use, of all."),
     _gauge("moe_engine_config_generation", "Live generation of the runtime config."),
-    _gauge("moe_router_bias_version", "Integer version of the live router bias."),
+    _gauge("moe_router_bias_version", "Integer version of the configured router bias."),
     _gauge("moe_router_bias_distance", "Largest difference of the live bias to the last-good."),
     _counter("moe_engine_requests_total", "Requests by outcome.", "outcome"),
     _counter("moe_engine_tokens_total", "Tokens computed.", "phase"),

@@ -73,7 +73,8 @@ def _bias() -> Panels:
             "Bias version",
             [Query(q.worst("moe_router_bias_version", ("engine",)), "{{engine}}")],
             unit="none", axis="Version", span=8,
-            about="Integer of the live snapshot; every change is an annotation.",
+            about="Integer of the configured snapshot. An annotation marks every change, and when "
+            "the live bias leaves the last good one or returns to it.",
         ),
     ]  # fmt: skip
 

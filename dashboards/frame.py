@@ -8,7 +8,7 @@ from grafana_foundation_sdk.builders import stat, timeseries
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards.panels import DATASOURCE, OKABE_ITO
-from dashboards.queries import selector
+from dashboards.queries import grown, selector
 
 TAG = "trimtab"
 Panels = Sequence[timeseries.Panel | stat.Panel]
@@ -64,14 +64,18 @@ def _labels(name: str, query: str) -> builders.QueryVariable:
 
 def _annotations() -> list[builders.AnnotationQuery]:
     window = "[$__interval]"
-    actions = selector("trimtab_actions_total")
-    # The first action of a kind makes its series appear, which is no increase.
-    acted = f"(increase({actions}{window}) > 0) or ({actions} unless {actions} offset $__interval)"
+    acted = f"({grown('trimtab_actions_total', '$__interval')}) > 0"
+    # A bias that an updater moves keeps its version: it shows by leaving the last good one.
+    distance = selector("moe_router_bias_distance")
+    is_away, was_away = f"({distance} > bool 0)", f"({distance} offset $__interval > bool 0)"
+    turned = (
+        f"(changes({selector('moe_router_bias_version')}{window}) > 0) "
+        f"or (abs({is_away} - {was_away}) > 0)"
+    )
     described = (
         ("Actions", acted, OKABE_ITO[5],
          "{{knob}} {{outcome}}", "engine,knob,outcome"),
-        ("Router bias", f"changes({selector('moe_router_bias_version')}{window}) > 0",
-         OKABE_ITO[3], "Router bias changed", "engine"),
+        ("Router bias", turned, OKABE_ITO[3], "Router bias changed", "engine"),
         ("Config", f"changes({selector('moe_engine_config_generation')}{window}) > 0",
          OKABE_ITO[4], "Config generation changed", "engine"),
     )  # fmt: skip

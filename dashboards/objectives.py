@@ -172,9 +172,10 @@ def _governor() -> Panels:
             about="What the governor looks at: bad events of the last minute.",
         ),
         lines(
-            "Actions", [Query(f"sum by (knob, outcome) (increase("
-                              f"{q.selector('trimtab_actions_total')}{q.RATE}))",
-                              "{{knob}} {{outcome}}")],
+            "Actions",
+            [Query("sum by (knob, outcome) "
+                   f"({q.grown('trimtab_actions_total', '$__rate_interval')})",
+                   "{{knob}} {{outcome}}")],
             unit="short", axis="Actions", span=24,
             about="Finished actions by knob and outcome; also drawn as annotations.",
         ),

@@ -37,6 +37,17 @@ def rate(name: str, by: Sequence[str] = (), **labels: str) -> str:
     return f"sum{_by(by)} (rate({selector(name, **labels)}{RATE}))"
 
 
+def grown(name: str, window: str) -> str:
+    """Increase of a counter over a window; the first event of a series, which is no increase, too.
+
+    A counter by what happened has no series before it has happened once.
+    """
+    if metric(name).kind is not Kind.COUNTER:
+        raise KeyError(f"{name} is a {metric(name).kind}, grown needs a counter")
+    series = selector(name)
+    return f"({series} unless {series} offset {window}) or increase({series}[{window}])"
+
+
 def ratio(part: str, whole: str, by: Sequence[str] = ()) -> str:
     """Rate of one counter over the rate of another."""
     return f"{rate(part, by)} / {rate(whole, by)}"

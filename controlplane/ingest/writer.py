@@ -148,9 +148,9 @@ class FrameWriter:
             waiting.done.set_exception(error)
 
     def _count_gaps(self, appended: Appended) -> None:
+        gaps = self._instruments.counter("trimtab_frame_gaps_total")
         for engine_id, missing in appended.newly_missing.items():
-            if missing > 0:
-                self._instruments.counter("trimtab_frame_gaps_total").labels(engine_id).inc(missing)
+            gaps.labels(engine_id).inc(max(0, missing))  # a late frame fills a gap: negative
 
     def _saw(self, engine_id: str, ended: float) -> None:
         """Keep the end of an engine's newest frame; its age is computed when it is asked for."""

@@ -82,6 +82,8 @@ class Jobs:
         self._on_fenced = on_fenced
         self._seconds = instruments.histogram("trimtab_job_seconds")
         self._failures = instruments.counter("trimtab_job_failures_total")
+        for job in self._jobs:
+            self._failures.labels(job.name)  # a series from the start: the first failure counts
         self._scheduler: BackgroundScheduler | None = None
 
     @property
@@ -104,7 +106,7 @@ class Jobs:
         scheduler.add_listener(self._on_error, EVENT_JOB_ERROR)
         for job in self._jobs:
             scheduler.add_job(
-                self.run, "interval", args=[job], seconds=job.seconds, id=job.name,
+                self.run, "interval", args=[job], seconds=job.seconds, id=job.name, name=job.name,
                 jitter=min(1.0, job.seconds / 20),
             )  # fmt: skip
         scheduler.start()

@@ -16,7 +16,7 @@ from alerts.build import (
     prometheus_yaml,
     rules,
 )
-from alerts.rules import RUNBOOKS, Alert, buckets, series
+from alerts.rules import RUNBOOKS, Alert, Installation, buckets, series
 from alerts.scrape import Scrape
 from tests.alerts.cases import CASES, Case
 
@@ -29,7 +29,7 @@ needs_amtool = pytest.mark.skipif(shutil.which("amtool") is None, reason="amtool
 
 
 def expected(alert: Alert, case: Case) -> dict[str, object]:
-    body: Any = alert.body(RUNBOOKS)
+    body: Any = alert.body(Installation())
     annotations: dict[str, str] = body["annotations"]
     text = annotations["description"]
     text = re.sub(r"\{\{ \$value[^}]*\}\}", case.shown, text)
@@ -124,7 +124,7 @@ def test_amtool_accepts_the_alertmanager_config_and_every_alert_reaches_the_webh
 
 @pytest.mark.parametrize("alert", ALERTS.values(), ids=lambda alert: alert.name)
 def test_every_alert_says_who_hears_it_what_it_means_and_where_to_read_on(alert):
-    body: Any = alert.body(RUNBOOKS)
+    body: Any = alert.body(Installation())
     assert body["labels"]["severity"] in {"page", "ticket"}
     assert body["annotations"]["summary"]
     assert body["annotations"]["description"]
@@ -148,3 +148,23 @@ def test_a_name_outside_the_contract_cannot_be_used():
         series("moe_all_to_all_seconds")
     with pytest.raises(KeyError):
         buckets("moe_assignments_total")
+
+
+def test_a_hold_can_be_set_for_an_installation_and_changes_nothing_else():
+    usual, quick = (yaml.safe_load(rules(installation)["trimtab.rules.yaml"]) for installation in (
+        Installation(), Installation(holds={"MoeBiasDrift": "1s"}),
+    ))  # fmt: skip
+    (drift,) = (
+        rule
+        for group in quick["groups"]
+        for rule in group["rules"]
+        if rule.get("alert") == "MoeBiasDrift"
+    )
+    assert drift["for"] == "1s"
+    drift["for"] = ALERTS["MoeBiasDrift"].hold
+    assert quick == usual
+
+
+def test_a_hold_for_an_alert_that_does_not_exist_is_refused():
+    with pytest.raises(KeyError, match="no alert is called 'MoeDrift'"):
+        rules(Installation(holds={"MoeDrift": "1s"}))

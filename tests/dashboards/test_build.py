@@ -92,6 +92,7 @@ def test_a_query_that_the_contract_does_not_allow_is_refused():
     for build in (
         lambda: queries.metric("moe_nothing"),
         lambda: queries.rate("moe_capacity_slots"),
+        lambda: queries.grown("moe_capacity_slots", "1m"),
         lambda: queries.quantile(0.5, "moe_capacity_slots"),
         lambda: queries.selector("moe_capacity_slots", rank="0"),
         lambda: queries.share_under("gen_ai_server_time_to_first_token_seconds", 0.123),

@@ -3,7 +3,7 @@
 import re
 
 FUNCTIONS = frozenset({
-    "absent", "and", "avg", "avg_over_time", "bool", "by", "changes", "count", "group_left",
+    "abs", "absent", "and", "avg", "avg_over_time", "bool", "by", "changes", "count", "group_left",
     "group_right", "histogram_quantile", "ignoring", "increase", "label_join", "label_replace",
     "max", "min", "offset", "on", "or", "rate", "sum", "unless",
 })  # fmt: skip

@@ -1,10 +1,13 @@
 """`trimtab alerts`: build the rules and the Alertmanager config, or check that they are current."""
 
+import re
 from pathlib import Path
 
 import click
 
 from trimtab.generated import check_files, write_files
+
+_DURATION = re.compile(r"(\d+(ms|[smhdwy]))+")
 
 
 @click.group()
@@ -13,6 +16,18 @@ def command() -> None:
 
     Example: trimtab alerts build
     """
+
+
+def _holds(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    holds: dict[str, str] = {}
+    for value in values:
+        name, _, duration = value.partition("=")
+        if not _DURATION.fullmatch(duration):
+            raise click.BadParameter(f"{value!r} is not ALERT=DURATION, such as MoeBiasDrift=10s")
+        holds[name] = duration
+    return holds
 
 
 @command.command()
@@ -25,15 +40,24 @@ def command() -> None:
     "--runbooks", default="alerts/runbooks.md", show_default=True,
     help="Address of the runbook page that every alert links to.",
 )  # fmt: skip
-def build(*, check: bool, out: Path | None, runbooks: str) -> None:
+@click.option(
+    "--hold", "holds", multiple=True, metavar="ALERT=DURATION", callback=_holds,
+    help="How long an alert must hold before it fires, e.g. MoeBiasDrift=10s; may be repeated.",
+)  # fmt: skip
+def build(*, check: bool, out: Path | None, runbooks: str, holds: dict[str, str]) -> None:
     """Write rule files and configs.
 
     Example: trimtab alerts build --out /etc/prometheus/rules --runbooks https://wiki/trimtab
     """
     from alerts.build import GENERATED, build_all
+    from alerts.rules import Installation
 
     folder = out or GENERATED
+    try:
+        files = build_all(Installation(runbooks, holds))
+    except KeyError as error:
+        raise click.BadParameter(str(error.args[0]), param_hint="--hold") from None
     if check:
-        check_files(build_all(runbooks), folder, "trimtab alerts build")
+        check_files(files, folder, "trimtab alerts build")
     else:
-        write_files(build_all(runbooks), folder)
+        write_files(files, folder)

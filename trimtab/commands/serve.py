@@ -1,5 +1,6 @@
 """`trimtab serve`: the control plane over HTTP."""
 
+import logging
 from pathlib import Path
 
 import click
@@ -41,6 +42,8 @@ def command(
         if login:
             click.echo(f"Log in once: {login_url(settings, database)}")
         app = create_app(settings, database=database)
+    # A run is left out while the one before still runs: normal, and seen in trimtab_job_seconds.
+    logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     uvicorn.run(
         app, host=settings.host, port=settings.port, log_level="warning",
         ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key,

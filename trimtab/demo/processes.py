@@ -94,10 +94,16 @@ class Children:
         self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Child:
         """Run `trimtab <arguments>` with this interpreter; its output goes to `<name>.log`."""
+        return self.start(name, [sys.executable, "-m", "trimtab", *arguments], environment)
+
+    def start(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Child:
+        """Run any program; its output goes to `<name>.log`."""
         log = self._log_dir / f"{name}.log"
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "trimtab", *arguments],
+                arguments,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
