@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 
-from alerts.build import Webhook, alertmanager_yaml, prometheus_yaml, rules
+from alerts.alertmanager import Webhook
+from alerts.build import alertmanager_yaml, prometheus_yaml, rules
 from alerts.rules import Installation
 from alerts.scrape import Scrape
 from contract.headers import ALERTMANAGER_PATH
