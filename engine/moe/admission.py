@@ -1,9 +1,9 @@
 """Capacity of one layer in one step: what each assignment becomes, alike on every rank.
 
-One all-gather of the ranks' ledger entries gives the group's counts. Only when an expert overflows
-its group-wide capacity, a second one gives ids and scores, and every rank works out the same
-verdict for all tokens. Under per-source-rank capacity each rank decides on its own before the
-first, and the second never happens.
+One all-gather of the ranks' ledger entries gives the group's counts, and small steps' ballots with
+them. When an expert overflows its group-wide capacity, every rank works out the same verdict for
+all tokens from everyone's ballots (`engine.moe.ballot`). Under per-source-rank capacity each rank
+decides on its own before the all-gather.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from contract.runtime_config import CapacityDomain, OverflowMode, OverflowPolicy
+from engine.moe import ballot
 from engine.moe.context import CapacityOutcome, CapacityPlan
 from engine.moe.ledger import TALLIES, Entry, Ledger, alone, read
 from engine.moe.outcome import count_outcome, domain_slots
-from engine.moe.overflow import POLICIES, Contest, Verdict
+from engine.moe.overflow import POLICIES, Verdict
 from engine.moe.router import Router
 from engine.moe.routing import Routing
+from engine.moe.settled_gates import settled_gates
 from engine.moe.spec import MoESpec
 from engine.parallel.all_to_all import AllToAll
 from engine.parallel.lookup import SlotLookup
@@ -64,126 +66,15 @@ class Admitter:
     def admit(self, routing: Routing, bias: Tensor | None, plan: CapacityPlan) -> Admission:
         """Settle every assignment of this step; collective over the group."""
         counts = torch.bincount(routing.expert_ids.flatten(), minlength=self.spec.num_experts)
-        verdict = self._decide_alone(routing, bias, plan, counts)
-        slots = self._slots(routing.expert_ids, verdict, plan, _row_index(routing.expert_ids))
-        tokens = len(routing.expert_ids)
-        entry = Entry(
-            counts=counts,
-            rows_to=self._rows_to(slots),
-            executed_on=self._executed(slots),
-            tallies=_tallies(verdict, counts),
-            tokens=tokens,
-            compute_nanoseconds=self.exchange.compute_nanoseconds(),
-        )
-        if self.exchange.group.size == 1:
-            ledger = alone(entry)
-        else:
-            ledger = read(self.exchange.gather_counts(entry.packed()), self.spec.num_experts)
-        if plan.domain is CapacityDomain.GLOBAL:
-            limit = self._exceeded(plan, ledger.counts.sum(0), ledger.tokens)
-            if limit is not None:
-                verdict, slots, ledger = self._decide_together(routing, bias, plan, ledger, limit)
-        return self._admission(routing, verdict, slots, plan, ledger)
-
-    def _decide_alone(
-        self, routing: Routing, bias: Tensor | None, plan: CapacityPlan, counts: Tensor
-    ) -> Verdict | None:
-        """Per-source-rank capacity: this rank's own verdict, None when nothing overflows."""
-        tokens = len(routing.expert_ids)
-        if plan.domain is CapacityDomain.GLOBAL or not tokens:
-            return None
-        limit = self._exceeded(plan, counts, [tokens])
-        if limit is None:
-            return None
-        return self._judge(self._ballot(routing, bias, plan), counts, plan, limit)
-
-    def _exceeded(self, plan: CapacityPlan, counts: Tensor, tokens: Sequence[int]) -> int | None:
-        """The capacity in slots when it is enforced and some expert of `counts` [E] exceeds it."""
-        if plan.capacity_factor is None or plan.mode is not OverflowMode.ENFORCED:
-            return None
-        (limit,) = domain_slots(plan.capacity_factor, plan, self.spec, tokens)
-        return limit if int(counts.max()) > limit else None
-
-    def _decide_together(
-        self, routing: Routing, bias: Tensor | None, plan: CapacityPlan, ledger: Ledger, limit: int
-    ) -> tuple[Verdict, Tensor, Ledger]:
-        """Group-wide capacity: the same verdict on every rank, then this rank's part of it."""
-        tokens = list(ledger.tokens)
-        ballots = self.exchange.group.all_gather_rows(self._ballot(routing, bias, plan), tokens)
-        counts = ledger.counts.sum(0)
-        verdict = self._judge(ballots, counts, plan, limit)
-        row_index = torch.cat([_row_index(ids) for ids in torch.split(verdict.expert_ids, tokens)])
-        slots = self._slots(verdict.expert_ids, verdict, plan, row_index)
-        tallies, executed = torch.zeros_like(ledger.tallies), torch.zeros_like(ledger.executed)
-        tallies[0] = _tallies(verdict, counts)
-        executed[0] = self._executed(slots)
-        agreed = replace(
-            ledger,
-            rows=torch.stack([self._rows_to(part) for part in torch.split(slots, tokens)]),
-            tallies=tallies,
-            executed=executed,
-        )
-        start = sum(tokens[: self.exchange.group.rank])
-        mine = slice(start, start + tokens[self.exchange.group.rank])
-        own = Verdict(verdict.expert_ids[mine], verdict.kept[mine], verdict.rerouted[mine])
-        return own, slots[mine], agreed
-
-    def _ballot(self, routing: Routing, bias: Tensor | None, plan: CapacityPlan) -> Tensor:
-        """FP32 [T_loc, 2k + 2c]: ids, scores, candidates and their scores; ids are exact in it."""
-        wanted = POLICIES[plan.policy].candidates
-        top_k = self.spec.top_k
-        parts = [routing.expert_ids.float(), routing.chosen]
-        if wanted:
-            count = min(top_k + wanted, self.spec.reachable_experts)
-            candidates = self.router.choose(routing.scores, bias, count)[:, top_k:]
-            parts += [candidates.float(), routing.scores.gather(-1, candidates)]
-        return torch.cat(parts, dim=1)
-
-    def _judge(self, ballots: Tensor, counts: Tensor, plan: CapacityPlan, limit: int) -> Verdict:
-        top_k = self.spec.top_k
-        spare = ballots.shape[1] // 2 - top_k
-        ids, chosen, candidates, scores = torch.split(ballots, [top_k, top_k, spare, spare], dim=1)
-        contest = Contest(
-            expert_ids=ids.long(), chosen=chosen, candidates=candidates.long(),
-            candidate_scores=scores, counts=counts, num_replicas=self.lookup.num_replicas,
-            slots=limit,
-        )  # fmt: skip
-        return POLICIES[plan.policy].decide(contest)
-
-    def _slots(
-        self, expert_ids: Tensor, verdict: Verdict | None, plan: CapacityPlan, row_index: Tensor
-    ) -> Tensor:
-        if verdict is None:
-            if plan.policy is OverflowPolicy.SPILL:
-                row_index = torch.zeros_like(row_index)
-            return self.lookup.slots(expert_ids, row_index)
-        replica = row_index if verdict.replica is None else verdict.replica
-        slots = self.lookup.slots(verdict.expert_ids, replica)
-        return slots.masked_fill(~verdict.kept, -1)
-
-    def _rows_to(self, slots: Tensor) -> Tensor:
-        """int64 [M]: tokens that have work on each rank; not counted on a rank of its own."""
-        size = self.exchange.group.size
-        if size == 1:
-            return slots.new_zeros(1)
-        ranks = self.lookup.ranks_of(slots) + 1
-        return slots.new_zeros(len(slots), size + 1).scatter_(1, ranks, 1)[:, 1:].sum(0)
-
-    def _executed(self, slots: Tensor) -> Tensor:
-        """int64 [M]: assignments by the rank that computes them."""
-        if self.exchange.group.size == 1:
-            return (slots >= 0).sum().unsqueeze(0)
-        ranks = self.lookup.ranks_of(slots).flatten() + 1
-        return torch.bincount(ranks, minlength=self.exchange.group.size + 1)[1:]
-
-    def _admission(
-        self, routing: Routing, verdict: Verdict | None, slots: Tensor, plan: CapacityPlan,
-        ledger: Ledger,
-    ) -> Admission:  # fmt: skip
-        total = routing.gates.detach().sum()
-        gates, kept = routing.gates, total
-        if verdict is not None:
-            gates, kept = self._settled_gates(routing, verdict)
+        ballots = self._ballots(routing, bias, plan)
+        verdict = None
+        if plan.domain is CapacityDomain.PER_SOURCE_RANK and ballots is not None:
+            verdict = self._decide_alone(plan, ballots, counts)
+        slots = self._slots(routing.expert_ids, verdict, plan, [len(routing.expert_ids)])
+        ledger, carried = self._share(routing, counts, verdict, slots, ballots, plan)
+        if plan.domain is CapacityDomain.GLOBAL and ballots is not None:
+            verdict, slots, ledger = self._decide_together(plan, slots, ledger, ballots, carried)
+        gates, kept, total = settled_gates(self.router, routing, verdict)
         return Admission(
             slots=slots,
             gates=gates,
@@ -197,28 +88,116 @@ class Admitter:
             compute_nanoseconds=ledger.compute_nanoseconds,
         )  # fmt: skip
 
-    def _settled_gates(self, routing: Routing, verdict: Verdict) -> tuple[Tensor, Tensor]:
-        """Gates after the verdict, and the gate mass kept.
+    def _ballots(self, routing: Routing, bias: Tensor | None, plan: CapacityPlan) -> Tensor | None:
+        """This rank's ballots where capacity is enforced."""
+        if plan.capacity_factor is None or plan.mode is not OverflowMode.ENFORCED:
+            return None
+        return ballot.cast(routing, bias, POLICIES[plan.policy], self.router, self.spec)
 
-        A rerouted expert enters with its own score, and the gates are renormalised over the token's
-        final experts as the router does. A dropped one stays in that sum, so its share is lost and
-        not handed on. The mass kept is measured by the router's own normalisation, so a weaker
-        replacement counts as less.
+    def _share(
+        self, routing: Routing, counts: Tensor, verdict: Verdict | None, slots: Tensor,
+        ballots: Tensor | None, plan: CapacityPlan,
+    ) -> tuple[Ledger, Tensor | None]:  # fmt: skip
+        """The one all-gather of every layer: everyone's entries, and the carried ballots."""
+        (rows_to,), executed = self._rows_and_executed(slots, [len(slots)])
+        entry = Entry(
+            counts=counts,
+            rows_to=rows_to,
+            executed_on=executed,
+            tallies=_tallies(verdict, counts),
+            tokens=len(routing.expert_ids),
+            compute_nanoseconds=self.exchange.compute_nanoseconds(),
+        )
+        if self.exchange.group.size == 1:
+            return alone(entry), None
+        packed = entry.packed()
+        if ballots is None or plan.domain is not CapacityDomain.GLOBAL:
+            return read(self.exchange.gather_counts(packed), self.spec.num_experts), None
+        vector = torch.cat([packed, ballot.carried(ballots)])
+        gathered = self.exchange.gather_counts(vector)
+        ledger = read(gathered[:, : packed.numel()], self.spec.num_experts)
+        return ledger, gathered[:, packed.numel() :]
+
+    def _exceeded(self, plan: CapacityPlan, counts: Tensor, tokens: Sequence[int]) -> int | None:
+        """Capacity in slots when some expert of `counts` [E] exceeds it, else None."""
+        if plan.capacity_factor is None:
+            return None
+        (limit,) = domain_slots(plan.capacity_factor, plan, self.spec, tokens)
+        return limit if int(counts.max()) > limit else None
+
+    def _judge(self, plan: CapacityPlan, ballots: Tensor, counts: Tensor, limit: int) -> Verdict:
+        replicas = self.lookup.num_replicas
+        contest = ballot.contest(ballots, counts, replicas, limit, self.spec.top_k)
+        return POLICIES[plan.policy].decide(contest)
+
+    def _decide_alone(self, plan: CapacityPlan, ballots: Tensor, counts: Tensor) -> Verdict | None:
+        """Per-source-rank capacity: this rank's own verdict; None when nothing overflows."""
+        limit = self._exceeded(plan, counts, [len(ballots)]) if len(ballots) else None
+        return None if limit is None else self._judge(plan, ballots, counts, limit)
+
+    def _decide_together(
+        self, plan: CapacityPlan, slots: Tensor, ledger: Ledger, ballots: Tensor,
+        carried: Tensor | None,
+    ) -> tuple[Verdict | None, Tensor, Ledger]:  # fmt: skip
+        """Group-wide capacity: the same verdict on every rank, then this rank's part of it."""
+        tokens, group = list(ledger.tokens), self.exchange.group
+        counts = ledger.counts.sum(0)
+        limit = self._exceeded(plan, counts, tokens)
+        if limit is None:
+            return None, slots, ledger
+        everyone = None if carried is None else ballot.uncarried(carried, ledger.tokens)
+        if everyone is None:
+            everyone = group.all_gather_rows(ballots, tokens)
+        agreed = self._judge(plan, everyone, counts, limit)
+        slots = self._slots(agreed.expert_ids, agreed, plan, tokens)
+        rows, executed = self._rows_and_executed(slots, tokens)
+        ledger = replace(
+            ledger,
+            rows=torch.stack(rows),
+            tallies=_tallies(agreed, counts).unsqueeze(0),
+            executed=executed.unsqueeze(0),
+        )
+        start = sum(tokens[: group.rank])
+        mine = slice(start, start + tokens[group.rank])
+        own = replace(
+            agreed, expert_ids=agreed.expert_ids[mine], kept=agreed.kept[mine],
+            rerouted=agreed.rerouted[mine],
+        )  # fmt: skip
+        return own, slots[mine], ledger
+
+    def _slots(
+        self, expert_ids: Tensor, verdict: Verdict | None, plan: CapacityPlan, tokens: list[int]
+    ) -> Tensor:
+        """Physical slot of every assignment [Σ tokens, k]; copies take turns by a rank's row."""
+        replica: Tensor | None = None if verdict is None else verdict.replica
+        if self.lookup.has_replicas and replica is None:
+            first = plan.policy is OverflowPolicy.SPILL
+            rows = [torch.arange(count, device=expert_ids.device) for count in tokens]
+            replica = torch.cat(rows).unsqueeze(-1) * (not first)
+        final = expert_ids if verdict is None else verdict.expert_ids
+        slots = self.lookup.slots(final, replica)
+        return slots if verdict is None else slots.masked_fill(~verdict.kept, -1)
+
+    def _rows_and_executed(self, slots: Tensor, tokens: list[int]) -> tuple[list[Tensor], Tensor]:
+        """For each source rank int64 [M] rows that it sends, and int64 [M] assignments computed.
+
+        A group of one sends no rows.
         """
-        chosen = routing.scores.gather(-1, verdict.expert_ids)
-        kept = verdict.kept.to(chosen.dtype)
-        per_score = routing.gates.sum(-1) / routing.chosen.sum(-1).clamp_min(1e-20)
-        mass = ((chosen * kept).sum(-1) * per_score).sum()
-        return self.router.gates(chosen) * kept, mass.detach()
-
-
-def _row_index(expert_ids: Tensor) -> Tensor:
-    return torch.arange(len(expert_ids), device=expert_ids.device).unsqueeze(-1)
+        size = self.exchange.group.size
+        if size == 1:
+            return [slots.new_zeros(1)], (slots >= 0).sum().unsqueeze(0)
+        ranks = self.lookup.ranks_of(slots) + 1
+        hit = slots.new_zeros(len(slots), size + 1).scatter_(1, ranks, 1)[:, 1:]
+        executed = torch.bincount(ranks.flatten(), minlength=size + 1)[1:]
+        return [part.sum(0) for part in torch.split(hit, tokens)], executed
 
 
 def _tallies(verdict: Verdict | None, counts: Tensor) -> Tensor:
+    """int64 [4], `TALLIES`."""
     if verdict is None:
         return counts.new_zeros(len(TALLIES))
-    spilled = verdict.kept.new_zeros(()) if verdict.replica is None else verdict.replica > 0
-    lost = ~verdict.kept
-    return torch.stack([verdict.rerouted.sum(), spilled.sum(), lost.sum(), lost.all(-1).sum()])
+    silent = 0
+    if verdict.num_dropped >= verdict.kept.shape[1]:
+        silent = int((~verdict.kept).all(-1).sum())
+    tallies = [verdict.num_rerouted, verdict.num_spilled, verdict.num_dropped, silent]
+    return torch.tensor(tallies, dtype=torch.int64, device=counts.device)

@@ -32,11 +32,14 @@ class SlotLookup:
         """Whether any expert has more than one physical copy."""
         return self.replica_slots.shape[1] > 1
 
-    def slots(self, expert_ids: Tensor, replica: Tensor) -> Tensor:
-        """int64 slots of `expert_ids` [T, k]; `replica` broadcasts, taken modulo the replicas."""
+    def slots(self, expert_ids: Tensor, replica: Tensor | None) -> Tensor:
+        """int64 slots of `expert_ids` [T, k]; `replica` broadcasts, taken modulo the replicas.
+
+        None takes the first copy of everything.
+        """
         if self.linear:
             return expert_ids
-        if not self.has_replicas:
+        if replica is None:
             return self.replica_slots[:, 0][expert_ids]
         chosen = torch.remainder(replica, self.num_replicas[expert_ids])
         return self.replica_slots[expert_ids, chosen]

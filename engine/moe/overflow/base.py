@@ -40,12 +40,16 @@ class Verdict:
         rerouted: bool [T, k], kept by another expert than the router chose.
         replica: int64 [T, k], which copy of the expert computes it (0 unless spilled); None when
             the policy leaves that to the placement.
+        num_rerouted, num_spilled, num_dropped: assignments, of the whole domain.
     """
 
     expert_ids: Tensor
     kept: Tensor
     rerouted: Tensor
     replica: Tensor | None = None
+    num_rerouted: int = 0
+    num_spilled: int = 0
+    num_dropped: int = 0
 
 
 class Policy(Protocol):
@@ -59,22 +63,28 @@ class Policy(Protocol):
         ...
 
 
-def positions(experts: Tensor, priority: Tensor | None) -> Tensor:
-    """Place of each entry in the queue of its expert, 0 first: int64 [n].
+def in_queue_order(experts: Tensor, priority: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Entries sorted into the queues of their experts, and the place of each in its queue.
 
     Args:
         experts: int64 [n].
-        priority: [n], highest first; equal ones, and all when None, by index.
+        priority: [n] in [-1, 1], highest first; equal ones, and all when None, by index.
+
+    Returns:
+        index int64 [n] of every sorted entry, and its place, 0 first, int64 [n].
     """
-    order = (
-        torch.arange(experts.numel(), device=experts.device)
-        if priority is None
-        else priority.argsort(descending=True, stable=True)
-    )
-    order = order[experts[order].argsort(stable=True)]
-    queue = experts[order]
+    # One sort for both: a score in [-1, 1] moves an expert's key by less than half an id.
+    key = experts if priority is None else experts.double() + (1.0 - priority.double()) / 4
+    order = key.argsort(stable=True)
+    queue = experts.index_select(0, order)
     place = torch.arange(queue.numel(), device=queue.device) - torch.searchsorted(queue, queue)
-    return torch.empty_like(place).index_copy_(0, order, place)
+    return order, place
+
+
+def positions(experts: Tensor, priority: Tensor | None) -> Tensor:
+    """Place of each entry in the queue of its expert, 0 first: int64 [n]; see `in_queue_order`."""
+    order, place = in_queue_order(experts, priority)
+    return torch.empty_like(place).scatter_(0, order, place)
 
 
 def overflowing(contest: Contest, *, by_score: bool) -> Tensor:
@@ -85,9 +95,17 @@ def overflowing(contest: Contest, *, by_score: bool) -> Tensor:
         by_score: an expert keeps its highest scores; otherwise whoever comes first.
     """
     flat = contest.expert_ids.flatten()
-    contested = (contest.counts > contest.slots)[flat].nonzero().squeeze(-1)
-    priority = contest.chosen.flatten()[contested] if by_score else None
-    return contested[positions(flat[contested], priority) >= contest.slots]
+    contested = contested_entries(contest)
+    priority = contest.chosen.flatten().index_select(0, contested) if by_score else None
+    order, place = in_queue_order(flat.index_select(0, contested), priority)
+    lost = contested.index_select(0, order[place >= contest.slots])
+    return lost.sort().values
+
+
+def contested_entries(contest: Contest) -> Tensor:
+    """Flat indices of the assignments to experts that overflow, ascending."""
+    over = contest.counts > contest.slots
+    return over.index_select(0, contest.expert_ids.flatten()).nonzero().squeeze(-1)
 
 
 def free_room(contest: Contest) -> Tensor:
@@ -97,11 +115,16 @@ def free_room(contest: Contest) -> Tensor:
 
 def settle(contest: Contest, overflow: Tensor, moved: Tensor, targets: Tensor) -> Verdict:
     """The verdict when of the flat indices `overflow`, `moved` went to `targets`."""
-    expert_ids = contest.expert_ids.flatten().index_copy(0, moved, targets)
-    kept = torch.ones_like(expert_ids, dtype=torch.bool)
-    kept[overflow] = False
-    kept[moved] = True
-    rerouted = torch.zeros_like(kept)
-    rerouted[moved] = True
     shape = contest.expert_ids.shape
-    return Verdict(expert_ids.view(shape), kept.view(shape), rerouted.view(shape))
+    kept = torch.ones(shape, dtype=torch.bool, device=overflow.device)
+    kept.view(-1).index_fill_(0, overflow, value=False)
+    rerouted = torch.zeros_like(kept)
+    expert_ids = contest.expert_ids
+    if moved.numel():
+        kept.view(-1).index_fill_(0, moved, value=True)
+        rerouted.view(-1).index_fill_(0, moved, value=True)
+        expert_ids = expert_ids.flatten().index_copy(0, moved, targets).view(shape)
+    return Verdict(
+        expert_ids, kept, rerouted,
+        num_rerouted=moved.numel(), num_dropped=overflow.numel() - moved.numel(),
+    )  # fmt: skip

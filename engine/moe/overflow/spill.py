@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.moe.overflow.base import Contest, Verdict, positions
+from engine.moe.overflow.base import Contest, Verdict, contested_entries, positions
 
 
 class Spill:
@@ -17,7 +17,7 @@ class Spill:
     def decide(self, contest: Contest) -> Verdict:
         """Fill copy after copy, drop the rest."""
         flat = contest.expert_ids.flatten()
-        contested = (contest.counts > contest.slots)[flat].nonzero().squeeze(-1)
+        contested = contested_entries(contest)
         place = positions(flat[contested], contest.chosen.flatten()[contested])
         copy = torch.div(place, contest.slots, rounding_mode="floor")
         held = copy < contest.num_replicas[flat[contested]]
@@ -31,4 +31,6 @@ class Spill:
             kept=kept.view(shape),
             rerouted=torch.zeros(shape, dtype=torch.bool, device=flat.device),
             replica=replica.view(shape),
+            num_spilled=int((held & (copy > 0)).sum()),
+            num_dropped=int((~held).sum()),
         )
