@@ -206,9 +206,9 @@ class FrameHeader(BaseModel):
     histogram_sums: dict[str, float] = Field(default_factory=dict)
     probe_nll: float | None = None
 
-    def shape(self, spec: ArraySpec) -> tuple[int, ...]:
-        """The shape that an array must have in this frame."""
-        sizes = {
+    def sizes(self) -> dict[str, int]:
+        """How long each dimension is in this frame, by its symbol."""
+        return {
             "P": len(PHASES),
             "L": self.layers,
             "E": self.experts,
@@ -220,4 +220,8 @@ class FrameHeader(BaseModel):
             "W": len(PARTS),
             **{name: len(bounds) + 1 for name, bounds in HISTOGRAM_BOUNDS.items()},
         }
+
+    def shape(self, spec: ArraySpec) -> tuple[int, ...]:
+        """The shape that an array must have in this frame."""
+        sizes = self.sizes()
         return tuple(sizes[symbol] for symbol in spec.dims)

@@ -89,6 +89,7 @@ def decode(data: bytes) -> Frame:
     """Unpack a frame; every byte string gives a frame or a `FrameError`, in bounded memory."""
     header, listed, payload = _open(data)
     view = memoryview(payload)
+    sizes = header.sizes()
     arrays: dict[str, Counts] = {}
     offset = 0
     for entry in listed:
@@ -96,10 +97,9 @@ def decode(data: bytes) -> Frame:
         spec = ARRAYS.get(entry.name)
         if spec is None:
             continue  # a newer minor may add arrays; what we do not understand is skipped
-        if entry.shape != header.shape(spec):
-            raise FrameError(
-                "shape", f"{entry.name} has shape {entry.shape}, not {header.shape(spec)}"
-            )
+        expected = tuple(sizes[symbol] for symbol in spec.dims)
+        if entry.shape != expected:
+            raise FrameError("shape", f"{entry.name} has shape {entry.shape}, not {expected}")
         arrays[entry.name] = values
     if offset != len(view):
         raise FrameError("size", f"payload has {len(view) - offset} bytes more than its arrays")
@@ -208,9 +208,10 @@ def _unpack(view: memoryview, offset: int, entry: _Listed) -> tuple[Counts, int]
         raise FrameError("size", f"payload ends inside {entry.name}")
     totals = np.frombuffer(view[offset : offset + rows * 8], dtype="<u8")
     planes = np.frombuffer(view[offset + rows * 8 : end], dtype=np.uint8)
-    wide = np.zeros((size, 4), dtype=np.uint8)
-    wide[:, : entry.width] = planes.reshape(entry.width, size).T
-    values = wide.view("<u4").reshape(entry.shape)
+    values = np.zeros(size, dtype=np.uint32)
+    for plane in range(entry.width):
+        values |= planes[plane * size : (plane + 1) * size].astype(np.uint32) << (8 * plane)
+    values = values.reshape(entry.shape)
     if rows and not np.array_equal(values.reshape(rows, -1).sum(axis=1, dtype=np.uint64), totals):
         raise FrameError("checksum", f"row totals of {entry.name} do not match its values")
     return values, end

@@ -39,7 +39,7 @@ def encode_chunk(frames: Sequence[Frame]) -> bytes:
     entries: list[dict[str, Any]] = []
     blobs: list[bytes] = []
     for (name, shape), holders in sorted(_holders(frames).items()):
-        stacked = np.stack([frames[index].arrays[name] for index in holders]).astype(np.uint64)
+        stacked = np.stack([frames[index].arrays[name] for index in holders])
         codec, blob = pack(stacked)
         entries.append(
             {"name": name, "shape": shape, "in": holders, "codec": codec, "bytes": len(blob)}

@@ -6,6 +6,7 @@
   so that neighbours have like noise. The expert loads.
 """
 
+import math
 import struct
 from collections.abc import Sequence
 
@@ -14,25 +15,28 @@ import numpy.typing as npt
 import zstandard
 from pcodec import ChunkConfig, DeltaSpec, ModeSpec, standalone
 
+from contract.frame_codec import Counts
 from controlplane.history.share_residual import Ints, fits, residuals, restore
 
 Values = npt.NDArray[np.uint64]
 PLANES, PCO, SHARE = "planes", "pco", "share"
 _ZSTD_LEVEL = 3
-_GROUPS = 16
+_MAX_GROUPS = 16
+_GROUP_VALUES = 65_536
 _MIN_FRAMES = 3
 _MIN_SHARE_SERIES = 256
+_SAMPLED_ROWS = 4
 _LENGTH = struct.Struct("<I")
 _CONFIG = ChunkConfig(
     compression_level=8, delta_spec=DeltaSpec.no_op(), mode_spec=ModeSpec.classic()
 )
 
 
-def pack(values: Values) -> tuple[str, bytes]:
+def pack(values: Values | Counts) -> tuple[str, bytes]:
     """Pack [T, …] counts; gives the codec's name and the bytes."""
     small = values.size > 0 and int(values.max()) < 2**31
     shared = _with_shares(values) if small else None
-    if shared is not None:
+    if shared is not None and _predictable(shared):
         return SHARE, _pack_share(shared)
     candidates = [(PLANES, pack_planes(values))]
     if small:
@@ -58,32 +62,48 @@ def unpack(codec: str, data: bytes, shape: Sequence[int]) -> Values:
             raise ValueError(f"unknown codec {codec!r}; known: {PLANES}, {PCO}, {SHARE}")
 
 
-def pack_planes(values: Values) -> bytes:
-    """Byte planes of u64 values, only as many as the largest value needs, zstd."""
+def pack_planes(values: Values | Counts) -> bytes:
+    """Byte planes of unsigned values, only as many as the largest value needs, zstd."""
     width = max(1, (int(values.max(initial=0)).bit_length() + 7) // 8)
-    planes = np.ascontiguousarray(values, dtype="<u8").view(np.uint8).reshape(-1, 8).T[:width]
-    body = bytes([width]) + np.ascontiguousarray(planes).tobytes()
+    held = next(size for size in (1, 2, 4, 8) if size >= width)
+    octets = np.ascontiguousarray(values, dtype=f"<u{held}").view(np.uint8).reshape(-1, held)
+    body = bytes([width]) + np.ascontiguousarray(octets.T[:width]).tobytes()
     return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
 
 
 def unpack_planes(data: bytes, shape: Sequence[int]) -> Values:
-    """The inverse of `pack_planes`."""
-    size = int(np.prod(shape, dtype=np.int64))
+    """The inverse of `pack_planes`.
+
+    Raises:
+        ValueError: the bytes do not fit the shape.
+    """
+    size = math.prod(shape)
     body = zstandard.ZstdDecompressor().decompress(data, max_output_size=1 + 8 * size)
     width = body[0] if body else 0
     if not 1 <= width <= 8 or len(body) != 1 + width * size:
         raise ValueError(f"byte planes of {len(body)} bytes do not hold {size} values")
-    wide = np.zeros((size, 8), dtype=np.uint8)
-    wide[:, :width] = np.frombuffer(body, dtype=np.uint8, offset=1).reshape(width, size).T
-    return wide.view("<u8").reshape(tuple(shape)).astype(np.uint64, copy=False)
+    values = np.zeros(size, dtype=np.uint64)
+    for plane in range(width):
+        octets = np.frombuffer(body, dtype=np.uint8, count=size, offset=1 + plane * size)
+        values |= octets.astype(np.uint64) << np.uint64(8 * plane)
+    return values.reshape(tuple(shape))
 
 
-def _with_shares(values: Values) -> Ints | None:
+def _with_shares(values: Values | Counts) -> Ints | None:
     """[T, rows, E] when there are frames and series enough to learn shares from."""
     if values.ndim < 2 or len(values) < _MIN_FRAMES or values[0].size < _MIN_SHARE_SERIES:
         return None
     signed: Ints = values.reshape(len(values), -1, values.shape[-1]).astype(np.int64)
     return signed if fits(signed) else None
+
+
+def _predictable(counts: Ints) -> bool:
+    """Whether shares that held so far predict the counts, judged on a few rows that hold some."""
+    used = np.flatnonzero(counts.any(axis=(0, 2)))[:_SAMPLED_ROWS]
+    if used.size == 0:
+        return True
+    sample = counts[:, used]
+    return len(_pack_share(sample)) <= len(pack_planes(sample.astype(np.uint64)))
 
 
 def _pack_share(counts: Ints) -> bytes:
@@ -97,9 +117,14 @@ def _pack_share(counts: Ints) -> bytes:
         np.packbits(used).tobytes(),
         pack_planes(counts[0].astype(np.uint64)),
         pack_planes(totals.astype(np.uint64)),
-        *(_pco(group) for group in np.array_split(series, _GROUPS)),
+        *(_pco(group) for group in np.array_split(series, _groups(series.size))),
     ]
     return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+
+
+def _groups(values: int) -> int:
+    """How many groups of like noise: each has a table of its own, which must pay."""
+    return max(1, min(_MAX_GROUPS, values // _GROUP_VALUES))
 
 
 def _unpack_share(data: bytes, shape: Sequence[int]) -> Values:

@@ -21,7 +21,7 @@ from controlplane.history.chunk_codec import CODEC, CorruptChunkError, decode_ch
 from controlplane.history.layer_summary import summarise
 from controlplane.history.models import LayerSummary, LoadChunk, LoadRing
 from controlplane.history.partitions import CHUNKS
-from controlplane.history.summing import sum_frames
+from controlplane.history.summing import WindowSum, sum_frames
 from controlplane.history.window import EngineWindow
 from controlplane.history.window_codec import encode_window
 
@@ -172,12 +172,14 @@ def earlier_parts(session: Session, engine_id: str, t0: int, before: int) -> lis
 def store_rollups(session: Session, engine_id: str, t0: int, frames: Sequence[Frame]) -> None:
     """Write the six 10 s sums, the minute's sum, and its layer rows."""
     rows: list[dict[str, Any]] = []
+    minute = WindowSum()
     for start in range(t0, t0 + MINUTE, SLICE):
         inside = [f for f in frames if start <= f.header.started_unix_seconds < start + SLICE]
         window = sum_frames(engine_id, start, start + SLICE, inside)
         if window is not None:
             rows.append(rollup_row(window, SLICE))
-    whole = sum_frames(engine_id, t0, t0 + MINUTE, frames)
+            minute.merge(window)
+    whole = minute.window(engine_id, t0, t0 + MINUTE)
     if whole is None:
         return
     rows.append(rollup_row(whole, MINUTE))

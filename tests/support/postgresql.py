@@ -1,95 +1,20 @@
-"""A throw-away PostgreSQL cluster of Debian's binaries, in a temporary directory."""
+"""A throw-away PostgreSQL for tests; they skip, with the reason, where none is installed."""
 
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from uuid import uuid4
 
-import psycopg
 import pytest
 
-ROOTS = Path("/usr/lib/postgresql")
+from trimtab.bench import postgresql_cluster
+from trimtab.bench.postgresql_cluster import Cluster
 
-
-def binaries() -> Path | None:
-    """The newest installed server's `bin`, or None."""
-    found = sorted(ROOTS.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    return found[-1].parent if found else None
-
-
-def _as_server_user() -> list[str]:
-    """PostgreSQL refuses to run as root; its package brings a user of its own."""
-    return ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-
-
-class Cluster:
-    """A server of its own: `new_database()` gives the URL of an empty database."""
-
-    def __init__(self, programs: Path, folder: Path) -> None:
-        self._programs = programs
-        self._folder = folder
-        self._user = _as_server_user()
-        self.port = _free_port()
-
-    def initialise(self) -> None:
-        if self._user:
-            shutil.chown(self._folder, "postgres")
-        self._run(
-            "initdb", "-U", "trimtab", "-A", "trust", "-N", "--locale=C.UTF-8", capture_output=True
-        )
-
-    def start(self) -> None:
-        options = (
-            f"-p {self.port} -k {self._folder} -c listen_addresses=127.0.0.1"
-            " -c shared_buffers=32MB -c fsync=off"
-        )
-        self._run(
-            "pg_ctl", "-w", "-o", options, "-l", str(self._folder / "log"), "start",
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-
-    def stop(self) -> None:
-        self._run("pg_ctl", "-m", "immediate", "-w", "stop", capture_output=True)
-
-    def new_database(self, template: str = "template1") -> str:
-        name = f"t{uuid4().hex[:12]}"
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-        return self.url(name)
-
-    def url(self, name: str) -> str:
-        return f"postgresql://trimtab@127.0.0.1:{self.port}/{name}"
-
-    def _run(self, program: str, *arguments: str, **how) -> None:
-        command = [*self._user, str(self._programs / program), "-D", str(self._folder / "data")]
-        subprocess.run([*command, *arguments], check=True, **how)
+__all__ = ["Cluster", "cluster"]
 
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Start a server, stop it and delete its files at the end; skips where none is installed."""
-    programs = binaries()
-    if programs is None:
+    """Start a server that does not wait for the disk; skips where none is installed."""
+    if postgresql_cluster.binaries() is None:
         pytest.skip("Debian's postgresql is not installed")
-    folder = Path(tempfile.mkdtemp(prefix="trimtab-pg-"))
-    server = Cluster(programs, folder)
-    try:
-        server.initialise()
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    with postgresql_cluster.cluster(fsync=False) as server:
+        yield server

@@ -16,6 +16,9 @@ from controlplane.settings import Settings, load_settings
 from migrations.run import upgrade
 from trimtab.commands.options import config_option, one_sentence_errors
 
+KEEP_ALIVE_SECONDS = 75
+"""An engine posts once a second; one that stalls for a moment need not connect again."""
+
 
 @click.command(epilog="Example: trimtab serve --port 8700 --login")
 @config_option
@@ -47,7 +50,7 @@ def command(
     uvicorn.run(
         app, host=settings.host, port=settings.port, log_level="warning",
         ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=5, timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )  # fmt: skip
 
 

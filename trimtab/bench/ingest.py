@@ -1,0 +1,198 @@
+"""`trimtab bench ingest`: frames over real HTTP into a durable database, as fast as it takes them.
+
+Throughput: 64 engines' frames in requests of 16, until a fixed number is stored; everything that a
+control plane does with a frame (decode, check, store, fsync, seal, roll up) runs meanwhile. Fleet:
+64 engines at one frame a second; the share of one core and the peak memory of the process.
+"""
+
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.bench import postgresql_cluster
+from trimtab.bench.figure import Figure
+from trimtab.bench.plane import (
+    FrameMaker,
+    RunningPlane,
+    Sender,
+    in_threads,
+    require_stored,
+    running_plane,
+)
+from trimtab.bench.reference_load import LOAD_COUNTS
+
+ENGINES = tuple(f"e{i:02d}" for i in range(64))
+FRAMES_EACH = 96
+BATCH = 16
+SENDERS = 4
+FLEET_SECONDS = 90
+SETTLE_SECONDS = 20
+COUNTS_A_FRAME = 2 * LOAD_COUNTS
+ROW_COUNTS = 300_000
+
+
+def run() -> list[Figure]:
+    """Throughput into SQLite and, where it is installed, PostgreSQL; then the fleet at 1 Hz."""
+    maker = FrameMaker()
+    bodies = _bodies(maker)
+    figures = [_throughput("sqlite", bodies, 20e6)]
+    if postgresql_cluster.binaries() is not None:
+        figures.append(_throughput("postgresql", bodies, 10e6))
+    return figures + _fleet(maker)
+
+
+def _bodies(maker: FrameMaker) -> dict[str, list[bytes]]:
+    """Requests of every engine. Minutes long past: they are sealed while others still arrive."""
+    start = (time.time() - 7200) // 60 * 60  # noqa: TID251 - a benchmark uses the wall clock
+    return {
+        engine: [
+            maker.request(engine, first, BATCH, start) for first in range(0, FRAMES_EACH, BATCH)
+        ]
+        for engine in ENGINES
+    }
+
+
+@contextmanager
+def _database(kind: str, folder: Path) -> Iterator[str]:
+    if kind == "sqlite":
+        yield f"sqlite:///{folder}/bench.db"
+        return
+    with postgresql_cluster.cluster(fsync=True) as server:
+        yield server.new_database()
+
+
+def _throughput(kind: str, bodies: dict[str, list[bytes]], goal: float) -> Figure:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        _database(kind, Path(name)) as url,
+        running_plane(url, Path(name), ENGINES) as plane,
+    ):
+        began = time.perf_counter()
+        cpu = plane.cpu_seconds()
+        _send_all(plane, bodies)
+        seconds = time.perf_counter() - began
+        cpu = plane.cpu_seconds() - cpu
+        require_stored(plane, FRAMES_EACH)
+    counts = len(ENGINES) * FRAMES_EACH * COUNTS_A_FRAME
+    rows = _row_per_count()
+    return Figure(
+        name=f"ingest.{kind}.counts_per_s", value=counts / seconds, unit="1/s", goal=goal,
+        compare=">=", n=len(ENGINES) * FRAMES_EACH,
+        against=f"a row per count in SQLite {rows:,.0f}/s; {cpu / seconds:.2f} cores used; "
+        "senders share the machine",
+    )  # fmt: skip
+
+
+def _send_all(plane: RunningPlane, bodies: dict[str, list[bytes]]) -> None:
+    def send(engines: Sequence[str]) -> None:
+        sender = Sender(plane)
+        for index in range(FRAMES_EACH // BATCH):
+            for engine in engines:
+                while (status := sender.post(engine, bodies[engine][index])) in (429, 503):
+                    threading.Event().wait(0.05)
+                if status != 200:
+                    raise RuntimeError(f"the control plane answered {status} to {engine}")
+        sender.close()
+
+    in_threads([ENGINES[i::SENDERS] for i in range(SENDERS)], send)
+
+
+@dataclass(slots=True)
+class _Fleet:
+    """What a minute and a half of 64 engines cost; `late` counts posts over a second behind."""
+
+    cpu_share: float = 0.0
+    rss_mb: float = 0.0
+    late: int = 0
+
+
+def _fleet(maker: FrameMaker) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with running_plane(f"sqlite:///{folder}/bench.db", folder, ENGINES) as plane:
+            measured = _one_hertz(plane, maker, FLEET_SECONDS)
+    told = (
+        f"{len(ENGINES)} engines × {FLEET_SECONDS} s, sealing included; "
+        f"{measured.late} posts over 1 s late"
+    )
+    return [
+        Figure(
+            name="ingest.fleet64.core_share", value=measured.cpu_share, unit="cores", goal=0.10,
+            compare="<=", n=FLEET_SECONDS - SETTLE_SECONDS, against=told,
+        ),
+        Figure(
+            name="ingest.fleet64.rss_mb", value=measured.rss_mb, unit="MiB", goal=300,
+            compare="<=", against="Prometheus at the same counts: 3,400 (reference)",
+        ),
+    ]  # fmt: skip
+
+
+def _one_hertz(plane: RunningPlane, maker: FrameMaker, seconds: int) -> _Fleet:
+    """Post one frame an engine and second; CPU time is taken after a settling time."""
+    found = _Fleet()
+    start = time.time()  # noqa: TID251 - a benchmark uses the wall clock
+    began = time.perf_counter()
+    lock = threading.Lock()
+
+    def send(engines: Sequence[str]) -> None:
+        sender = Sender(plane)
+        for second in range(seconds):
+            for index, engine in enumerate(engines):
+                behind = _wait_until(began + second + index / len(engines))
+                with lock:
+                    found.late += behind > 1
+                status = sender.post(engine, maker.request(engine, second, 1, start))
+                if status != 200:
+                    raise RuntimeError(f"the control plane answered {status} to {engine}")
+        sender.close()
+
+    marks: list[tuple[float, float]] = []
+
+    def mark() -> None:
+        marks.append((time.perf_counter(), plane.cpu_seconds()))
+
+    timer = threading.Timer(SETTLE_SECONDS, mark)
+    timer.start()
+    try:
+        in_threads([ENGINES[i::SENDERS] for i in range(SENDERS)], send)
+    finally:
+        timer.join()
+    mark()
+    require_stored(plane, seconds)
+    (first_at, first_cpu), (last_at, last_cpu) = marks
+    found.cpu_share = (last_cpu - first_cpu) / (last_at - first_at)
+    found.rss_mb = plane.peak_rss_mb()
+    return found
+
+
+def _wait_until(due: float) -> float:
+    """Wait for a moment of `time.perf_counter`; gives how far behind it this was called."""
+    behind = time.perf_counter() - due
+    if behind < 0:
+        threading.Event().wait(-behind)
+    return max(behind, 0.0)
+
+
+def _row_per_count() -> float:
+    """What a user would do first: one SQLite row for every count, in one transaction."""
+    with tempfile.TemporaryDirectory() as folder:
+        connection = sqlite3.connect(f"{folder}/rows.db")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(
+            "CREATE TABLE load (engine TEXT, layer INT, expert INT, at INT, count INT,"
+            " PRIMARY KEY (engine, layer, expert, at)) WITHOUT ROWID"
+        )
+        rows = (
+            ("e0", i // 256 % 58, i % 256, i // LOAD_COUNTS, i % 997) for i in range(ROW_COUNTS)
+        )
+        began = time.perf_counter()
+        with connection:
+            connection.executemany("INSERT INTO load VALUES (?, ?, ?, ?, ?)", rows)
+        seconds = time.perf_counter() - began
+        connection.close()
+    return ROW_COUNTS / seconds
