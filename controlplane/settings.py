@@ -56,6 +56,7 @@ class IngestSettings(Section):
         max_inflated_bytes: of a request after decompression, else 413.
         queue_frames: frames that may wait for the writer, else 429.
         batch_frames: frames of one transaction at most.
+        commit_pause_seconds: after a commit, how long the next group gathers.
         decode_threads: threads that decode off the event loop.
     """
 
@@ -63,6 +64,7 @@ class IngestSettings(Section):
     max_inflated_bytes: int = Field(default=64 * 1024 * 1024, ge=1024, le=1024 * 1024 * 1024)
     queue_frames: int = Field(default=512, ge=1, le=65536)
     batch_frames: int = Field(default=256, ge=1, le=4096)
+    commit_pause_seconds: float = Field(default=0.1, ge=0, le=1)
     decode_threads: int = Field(default=2, ge=1, le=32)
 
 

@@ -61,7 +61,8 @@ class Access:
         """
         bearer = _bearer(request)
         if bearer is not None:
-            return await run_in_threadpool(self.tokens.authenticate, bearer)
+            known = self.tokens.remembered(bearer)
+            return known or await run_in_threadpool(self.tokens.authenticate, bearer)
         cookie = request.cookies.get(SESSION_COOKIE)
         if cookie is None:
             return None

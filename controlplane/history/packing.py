@@ -28,7 +28,7 @@ _MIN_SHARE_SERIES = 256
 _SAMPLED_ROWS = 4
 _LENGTH = struct.Struct("<I")
 _CONFIG = ChunkConfig(
-    compression_level=8, delta_spec=DeltaSpec.no_op(), mode_spec=ModeSpec.classic()
+    compression_level=6, delta_spec=DeltaSpec.no_op(), mode_spec=ModeSpec.classic()
 )
 
 
@@ -112,7 +112,7 @@ def _pack_share(counts: Ints) -> bytes:
     counts = counts[:, used]
     totals, residual = residuals(counts)
     order = np.argsort(counts[0].ravel(), kind="stable")
-    series = residual.reshape(len(residual), -1).T[order].astype(np.int32)
+    series = residual.reshape(len(residual), -1).T[order]
     parts = [
         np.packbits(used).tobytes(),
         pack_planes(counts[0].astype(np.uint64)),
@@ -137,7 +137,7 @@ def _unpack_share(data: bytes, shape: Sequence[int]) -> Values:
     totals = unpack_planes(parts[2], (frames, rows)).astype(np.int64)
     series = np.concatenate([_unpco(part, np.dtype(np.int32)) for part in parts[3:]])
     order = np.argsort(first.ravel(), kind="stable")
-    residual = np.empty((rows * columns, frames - 1), dtype=np.int64)
+    residual = np.empty((rows * columns, frames - 1), dtype=np.int32)
     residual[order] = series.reshape(rows * columns, frames - 1)
     by_frame = np.ascontiguousarray(residual.T).reshape(frames - 1, rows, columns)
     values = np.zeros((frames, all_rows, columns), dtype=np.uint64)

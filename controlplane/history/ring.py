@@ -5,12 +5,13 @@ it has been sealed into a minute chunk; otherwise the new frame is refused, and 
 """
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, delete, func, select
+from sqlalchemy import BindParameter, CursorResult, Select, bindparam, delete, func, select, text
 from sqlalchemy.orm import Session
 
 from contract.frame import FrameHeader
@@ -29,6 +30,36 @@ _UPSERT_RING = upsert(
     "load_ring", _RING_COLUMNS, ("engine_id", "slot"), only_where="load_ring.sealed"
 )
 _UPSERT_BOOT = upsert("engine_boot", _BOOT_COLUMNS, ("engine_id", "boot_id"))
+_MOVING = tuple(
+    name for name in _BOOT_COLUMNS if name not in ("engine_id", "boot_id", "header", "state_key")
+)
+_MOVE_BOOT = text(
+    f"UPDATE engine_boot SET {', '.join(f'{name} = :{name}' for name in _MOVING)}"  # noqa: S608 - names of our own
+    " WHERE engine_id = :engine_id AND boot_id = :boot_id"
+)
+_LOADED = tuple(column for column in EngineBoot.__table__.columns if column.name != "header")
+
+_ENGINES: BindParameter[Any] = bindparam("engines", expanding=True)
+_BOOTS: BindParameter[Any] = bindparam("boots", expanding=True)
+# Built once: the batch that comes ten times a second only binds values.
+_SELECT_BOOTS = select(*_LOADED).where(
+    EngineBoot.engine_id.in_(_ENGINES), EngineBoot.boot_id.in_(_BOOTS)
+)
+_SELECT_GAPS = (
+    select(*(column for column in FrameGap.__table__.columns if column.name != "id"))
+    .where(FrameGap.engine_id.in_(_ENGINES), FrameGap.boot_id.in_(_BOOTS))
+    .order_by(FrameGap.first_sequence)
+)
+_NEWEST_ORDINALS = (
+    select(EngineBoot.engine_id, func.max(EngineBoot.last_ordinal))
+    .where(EngineBoot.engine_id.in_(_ENGINES))
+    .group_by(EngineBoot.engine_id)
+)
+_OLDEST_UNSEALED = (
+    select(LoadRing.engine_id, func.min(LoadRing.ordinal))
+    .where(LoadRing.sealed.is_(False), LoadRing.engine_id.in_(_ENGINES))
+    .group_by(LoadRing.engine_id)
+)
 
 BootKey = tuple[str, str]
 
@@ -85,8 +116,8 @@ def append(
     _one_writer_per_engine(session, engines)
     batch = _Batch(
         boots=_load_boots(session, {received.boot_key for received in frames}),
-        newest=_newest_ordinals(session, engines),
-        unsealed=_oldest_unsealed(session, engines),
+        newest=_by_engine(session, _NEWEST_ORDINALS, engines),
+        unsealed=_by_engine(session, _OLDEST_UNSEALED, engines),
         ring_frames=ring_frames,
         now=now,
     )
@@ -153,18 +184,9 @@ def _one_writer_per_engine(session: Session, engines: Sequence[str]) -> None:
 
 
 def _load_boots(session: Session, keys: set[BootKey]) -> dict[BootKey, _Boot]:
-    engines = {key[0] for key in keys}
-    boot_ids = {key[1] for key in keys}
-    found = session.execute(
-        select(EngineBoot.__table__).where(
-            EngineBoot.engine_id.in_(engines), EngineBoot.boot_id.in_(boot_ids)
-        )
-    ).mappings()
-    gaps = session.scalars(
-        select(FrameGap)
-        .where(FrameGap.engine_id.in_(engines), FrameGap.boot_id.in_(boot_ids))
-        .order_by(FrameGap.first_sequence)
-    )
+    named = {"engines": sorted({key[0] for key in keys}), "boots": sorted({key[1] for key in keys})}
+    found = session.execute(_SELECT_BOOTS, named).mappings()
+    gaps = session.execute(_SELECT_GAPS, named)
     holes: dict[BootKey, list[Hole]] = {}
     for gap in gaps:
         holes.setdefault((gap.engine_id, gap.boot_id), []).append(
@@ -179,21 +201,8 @@ def _load_boots(session: Session, keys: set[BootKey]) -> dict[BootKey, _Boot]:
     return boots
 
 
-def _newest_ordinals(session: Session, engines: Sequence[str]) -> dict[str, int]:
-    rows = session.execute(
-        select(EngineBoot.engine_id, func.max(EngineBoot.last_ordinal))
-        .where(EngineBoot.engine_id.in_(engines))
-        .group_by(EngineBoot.engine_id)
-    )
-    return {engine_id: ordinal for engine_id, ordinal in rows}  # noqa: C416 - rows are no pairs
-
-
-def _oldest_unsealed(session: Session, engines: Sequence[str]) -> dict[str, int]:
-    rows = session.execute(
-        select(LoadRing.engine_id, func.min(LoadRing.ordinal))
-        .where(LoadRing.sealed.is_(False), LoadRing.engine_id.in_(engines))
-        .group_by(LoadRing.engine_id)
-    )
+def _by_engine(session: Session, query: Select[str, int], engines: Sequence[str]) -> dict[str, int]:
+    rows = session.execute(query, {"engines": list(engines)})
     return {engine_id: ordinal for engine_id, ordinal in rows}  # noqa: C416 - rows are no pairs
 
 
@@ -230,12 +239,11 @@ def _note(
     if arrival is Arrival.LATE:
         return []
     row.update(engine_id=header.engine_id, boot_id=header.boot_id, high_sequence=header.sequence)
-    change = config_change(header)
-    key = _state_key(change)
+    key = state_key(header)
     if row.get("state_key") == key:
         return []
     row.update(state_key=key, header=header.model_dump(mode="json"))
-    return [change]
+    return [config_change(header)]
 
 
 def config_change(header: FrameHeader) -> ConfigChange:
@@ -249,21 +257,24 @@ def config_change(header: FrameHeader) -> ConfigChange:
     )  # fmt: skip
 
 
-def _state_key(change: ConfigChange) -> str:
+def state_key(header: FrameHeader) -> str:
+    """What a change of config is noticed by; at most 128 characters."""
     parts = (
-        change.generation, change.config_hash[:16], (change.live_bias or "-")[:16],
-        (change.lkg_bias or "-")[:16], change.placement[:16], int(change.frozen),
+        header.config_generation, zlib.crc32(header.config.model_dump_json().encode()),
+        (header.configured_bias or "-")[:16], (header.live_bias or "-")[:16],
+        (header.lkg_bias or "-")[:16], header.placement[:16], int(header.frozen),
     )  # fmt: skip
-    return "/".join(str(part) for part in parts)[:128]
+    return "/".join(str(part) for part in parts)
 
 
 def _save_boots(session: Session, boots: Mapping[BootKey, _Boot]) -> None:
-    rows = [
-        {**boot.row, "header": json.dumps(boot.row["header"])}
-        for boot in boots.values()
-        if boot.row
-    ]
-    session.execute(_UPSERT_BOOT, rows)
+    rows = [boot.row for boot in boots.values() if boot.row]
+    changed = [{**row, "header": json.dumps(row["header"])} for row in rows if "header" in row]
+    moved = [row for row in rows if "header" not in row]
+    if changed:
+        session.execute(_UPSERT_BOOT, changed)
+    if moved:
+        session.execute(_MOVE_BOOT, moved)
     for (engine_id, boot_id), boot in boots.items():
         if boot.sequence.holes == boot.holes_before:
             continue

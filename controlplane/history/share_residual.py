@@ -13,21 +13,27 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Residuals = npt.NDArray[np.int32]
 _EXACT = 2**53
+_LARGEST_TOTAL = 2**31
 
 
 def fits(counts: Ints) -> bool:
-    """Whether every sum of the prediction is exact in a double."""
-    return bool(counts.sum(dtype=np.float64) < _EXACT)
+    """Whether every sum of the prediction is exact in a double, and every residual fits i32.
+
+    A prediction never exceeds its row's total, so a residual lies within it.
+    """
+    largest_total = int(counts.sum(axis=-1).max(initial=0))
+    return largest_total < _LARGEST_TOTAL and counts.sum(dtype=np.float64) < _EXACT
 
 
-def residuals(counts: Ints) -> tuple[Ints, Ints]:
+def residuals(counts: Ints) -> tuple[Ints, Residuals]:
     """[T, rows, E] counts → row totals [T, rows] and residuals [T-1, rows, E] of the later frames.
 
     The first frame is not predicted; store it as it is.
     """
     totals = counts.sum(axis=-1)
-    out = np.empty((counts.shape[0] - 1, *counts.shape[1:]), dtype=np.int64)
+    out = np.empty((counts.shape[0] - 1, *counts.shape[1:]), dtype=np.int32)
     summed, seen = counts[0].astype(np.float64), totals[0].astype(np.float64)
     for t in range(1, counts.shape[0]):
         np.subtract(
@@ -38,7 +44,7 @@ def residuals(counts: Ints) -> tuple[Ints, Ints]:
     return totals, out
 
 
-def restore(first: Ints, totals: Ints, residual: Ints) -> Ints:
+def restore(first: Ints, totals: Ints, residual: Residuals) -> Ints:
     """The inverse: first frame [rows, E], totals [T, rows], residuals [T-1, rows, E] → counts."""
     counts = np.empty((totals.shape[0], *first.shape), dtype=np.int64)
     counts[0] = first

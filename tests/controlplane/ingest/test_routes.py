@@ -49,7 +49,12 @@ def running(sqlite_url):
     settings = load_settings(
         database_url=sqlite_url,
         engines=[{"id": "e0", "url": "http://127.0.0.1:1", "telemetry_token": TOKEN}],
-        ingest={"max_body_bytes": 200_000, "max_inflated_bytes": 400_000, "queue_frames": 8},
+        ingest={
+            "max_body_bytes": 200_000,
+            "max_inflated_bytes": 400_000,
+            "queue_frames": 8,
+            "commit_pause_seconds": 0,
+        },
         history={"ring_frames": 60},
         auth={"admin_token": "tt_admin-secret-16"},
     )
