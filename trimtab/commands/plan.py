@@ -1,0 +1,132 @@
+"""`trimtab plan`."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from engine.errors import BadRequestError
+from engine.simulation.cost.presets import PRESETS, preset
+from engine.simulation.cost.topology import LINKS, TOPOLOGIES, topology
+from engine.simulation.planning.plan import ENGINES, MAX_CARDS, Demand, plan
+from engine.simulation.planning.u_curve import u_curve
+from trimtab import plan_report
+from trimtab.errors import InputError
+from trimtab.plan_picture import draw
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(
+    epilog="Example: trimtab plan --preset deepseek-v3 --gpus 64 --topology hgx-h100 "
+    "--picture plan.png"
+)
+@click.option(
+    "--preset",
+    "name",
+    type=click.Choice(list(PRESETS)),
+    default="deepseek-v3",
+    show_default=True,
+    help="Model.",
+)
+@click.option(
+    "--gpus",
+    type=click.IntRange(1, MAX_CARDS),
+    default=64,
+    show_default=True,
+    help="Cards of one EP group: N × M.",
+)
+@click.option(
+    "--topology",
+    "where",
+    type=click.Choice(list(TOPOLOGIES)),
+    default="hgx-h100",
+    show_default=True,
+    help="Cards and links.",
+)
+@click.option("--link", type=click.Choice(list(LINKS)), help="Network link, one NIC a card.")
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="megatron",
+    show_default=True,
+    help="Whose constraints hold: only megatron splits an expert.",
+)
+@click.option(
+    "--redundant",
+    type=click.IntRange(0, 1024),
+    multiple=True,
+    default=(0, 32),
+    show_default=True,
+    help="Extra expert slots; may be repeated.",
+)
+@click.option(
+    "--decode-per-card",
+    type=click.IntRange(1, 4096),
+    default=64,
+    show_default=True,
+    help="Decoding sequences of a card.",
+)
+@click.option(
+    "--context",
+    type=click.IntRange(1, 1_000_000),
+    default=4096,
+    show_default=True,
+    help="Cached tokens of a decoding sequence.",
+)
+@click.option(
+    "--prompt",
+    type=click.IntRange(1, 1_000_000),
+    default=4096,
+    show_default=True,
+    help="Tokens of a new prompt.",
+)
+@click.option(
+    "--chunk-size",
+    type=click.IntRange(1, 131072),
+    default=2048,
+    show_default=True,
+    help="Prefill tokens of a rank's step.",
+)
+@click.option(
+    "--capacity-factor",
+    type=click.FloatRange(1, 4),
+    default=1.25,
+    show_default=True,
+    help="C of the expert buffers.",
+)
+@click.option(
+    "--skew",
+    type=click.FloatRange(0, 5),
+    default=0.3,
+    show_default=True,
+    help="Expert load CV (assumed).",
+)
+@click.option("--overlap", is_flag=True, help="Two micro-batches hide the all-to-all.")
+@click.option("--json", "json_file", type=_FILE, help="Write everything as JSON.")
+@click.option("--picture", type=_FILE, help="Write a .png or .svg; needs matplotlib.")
+def command(
+    name: str, gpus: int, where: str, link: str | None, engine: str, redundant: tuple[int, ...],
+    decode_per_card: int, context: int, prompt: int, chunk_size: int, capacity_factor: float,
+    skew: float, overlap: bool, json_file: Path | None, picture: Path | None,
+) -> None:  # fmt: skip
+    """Which TP × EP layouts of a model fit, and what the cost model predicts of them."""
+    console = Console()
+    try:
+        shape, cluster = preset(name), topology(where, link=link)
+        demand = Demand(decode_per_card, context, prompt, chunk_size, capacity_factor, skew,
+                        overlap)  # fmt: skip
+        found = plan(shape, cluster, gpus, demand, engine=engine, redundant=redundant)
+        curve = u_curve(shape, cluster, tokens_per_card=decode_per_card, skew=skew)
+    except BadRequestError as error:
+        raise InputError(error.detail) from None
+    console.print(plan_report.layouts_table(found))
+    console.print(plan_report.memory_table(found))
+    console.print(plan_report.curve_table(curve))
+    console.print(plan_report.crossing_sentence(curve, cluster))
+    if found.best is None:
+        console.print(f"No layout of {gpus} cards fits {name}: add cards or memory.")
+    if json_file is not None:
+        json_file.write_text(plan_report.to_json(found, curve), "utf-8")
+    if picture is not None:
+        draw(found, curve, cluster.domain, picture)
