@@ -81,10 +81,7 @@ class Admitter:
             rows=ledger.rows.tolist(),
             kept_mass=kept,
             total_mass=total,
-            outcome=count_outcome(
-                plan, self.spec, counts=ledger.counts, tokens=ledger.tokens,
-                tallies=ledger.tallies.sum(0), card_counts=ledger.executed.sum(0),
-            ),
+            outcome=count_outcome(plan, self.spec, ledger),
             compute_nanoseconds=ledger.compute_nanoseconds,
         )  # fmt: skip
 
@@ -141,7 +138,7 @@ class Admitter:
     ) -> tuple[Verdict | None, Tensor, Ledger]:  # fmt: skip
         """Group-wide capacity: the same verdict on every rank, then this rank's part of it."""
         tokens, group = list(ledger.tokens), self.exchange.group
-        counts = ledger.counts.sum(0)
+        counts = ledger.expert_counts
         limit = self._exceeded(plan, counts, tokens)
         if limit is None:
             return None, slots, ledger

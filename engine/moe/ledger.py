@@ -46,6 +46,7 @@ class Ledger:
 
     Attributes:
         counts: int64 [M, E].
+        expert_counts: int64 [E], the sum of counts over ranks.
         rows: int64 [M, M], rows from rank to rank.
         executed: int64 [M, M], assignments of a rank computed on a rank.
         tallies: int64 [M, 4].
@@ -54,6 +55,7 @@ class Ledger:
     """
 
     counts: Tensor
+    expert_counts: Tensor
     rows: Tensor
     executed: Tensor
     tallies: Tensor
@@ -65,6 +67,7 @@ def alone(entry: Entry) -> Ledger:
     """The ledger of a group of one: nothing to gather."""
     return Ledger(
         counts=entry.counts.unsqueeze(0),
+        expert_counts=entry.counts,
         rows=entry.rows_to.unsqueeze(0),
         executed=entry.executed_on.unsqueeze(0),
         tallies=entry.tallies.unsqueeze(0),
@@ -80,4 +83,4 @@ def read(gathered: Tensor, num_experts: int) -> Ledger:
         gathered, [num_experts, ranks, ranks, len(TALLIES), 2], dim=1
     )
     tokens, compute = zip(*scalars.tolist(), strict=True)
-    return Ledger(counts, rows, executed, tallies, tuple(tokens), tuple(compute))
+    return Ledger(counts, counts.sum(0), rows, executed, tallies, tuple(tokens), tuple(compute))

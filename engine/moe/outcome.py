@@ -10,6 +10,7 @@ from torch import Tensor
 from contract.runtime_config import CapacityDomain
 from engine.moe import capacity
 from engine.moe.context import CapacityOutcome, CapacityPlan
+from engine.moe.ledger import Ledger
 from engine.moe.spec import MoESpec
 
 
@@ -41,34 +42,24 @@ def _limits(
         return torch.tensor(slots, device=device).unsqueeze(-1), sum(slots[-1])
 
 
-def count_outcome(
-    plan: CapacityPlan,
-    spec: MoESpec,
-    *,
-    counts: Tensor,
-    tokens: tuple[int, ...],
-    tallies: Tensor,
-    card_counts: Tensor,
-) -> CapacityOutcome:
+def count_outcome(plan: CapacityPlan, spec: MoESpec, ledger: Ledger) -> CapacityOutcome:
     """The outcome of one layer, the same on every rank.
 
     Args:
         plan: capacity of the live generation.
         spec: the layer.
-        counts: int64 [M, E], assignments before capacity by source rank.
-        tokens: tokens of every rank.
-        tallies: int64 [4]: rerouted, spilled, dropped, tokens all dropped, over the group.
-        card_counts: int64 [M], executed assignments by computing rank.
+        ledger: everyone's counts, with the tallies and executed counts as decided.
     """
-    expert_counts = counts.sum(0)
-    by_domain = expert_counts.unsqueeze(0) if plan.domain is CapacityDomain.GLOBAL else counts
-    limits, slots = _limits(plan, spec, tokens, counts.device)
+    by_group = plan.domain is CapacityDomain.GLOBAL
+    by_domain = ledger.expert_counts.unsqueeze(0) if by_group else ledger.counts
+    limits, slots = _limits(plan, spec, ledger.tokens, ledger.counts.device)
     beyond = (by_domain - limits).clamp_min_(0).sum((1, 2))
     dropless = plan.capacity_factor is None
-    rerouted, spilled, dropped, all_dropped = tallies.unbind()
+    rerouted, spilled, dropped, all_dropped = ledger.tallies.sum(0).unbind()
+    card_counts = ledger.executed.sum(0)
     return CapacityOutcome(
-        expert_counts=expert_counts,
-        tokens=sum(tokens),
+        expert_counts=ledger.expert_counts,
+        tokens=sum(ledger.tokens),
         slots=None if dropless else slots,
         overflow=beyond.new_zeros(()) if dropless else beyond[-1],
         overflow_at_rung=beyond[:-1],
