@@ -1,8 +1,8 @@
 """The routed experts of one rank: permute, two grouped products with SwiGLU, weighted combine.
 
-On CUDA the Triton kernels run. On CPU the grouped product takes one of two shapes: padded to the
-fullest expert, one batched product wins while padding wastes little; else `grouped_mm` runs expert
-by expert. Gathers are `index_select` and the combine is `embedding_bag`, which fuses gather,
+On CUDA the Triton kernels run. On CPU small steps take the direct form. Others sort assignments by
+expert, and the grouped product takes one of two shapes: padded to the fullest expert, one batched
+product wins while padding wastes little; else `grouped_mm` runs expert by expert. Gathers are `index_select` and the combine is `embedding_bag`, which fuses gather,
 weight and sum: several times faster there than advanced indexing. All of it is differentiable.
 """
 
@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from engine.moe.direct_experts import direct_pays, run_direct
+from engine.moe.swiglu import swiglu
 from kernels import grouped_gemm, permute, weighted_combine
 from kernels.backend import uses_triton
 
@@ -38,18 +40,6 @@ class Grouping:
     absent: int
 
 
-def group_by_expert(slots: Tensor, num_slots: int) -> Grouping:
-    """Sort the assignments of int64 `slots` [n, k] by physical expert; -1 (not here) is left out.
-
-    The sort is stable, so the same input always gives the same order.
-    """
-    flat = slots.flatten()
-    counts = torch.bincount(flat + 1, minlength=num_slots + 1)
-    absent, *held = counts.tolist()
-    experts, order = flat.sort(stable=True)
-    return Grouping(order[absent:], experts[absent:], counts[1:], max(held), absent)
-
-
 def run_experts(
     x: Tensor,
     slots: Tensor,
@@ -74,9 +64,17 @@ def run_experts(
     """
     if uses_triton(x.device):
         return _run_kernels(x, slots, gates, gate_up, down, gate_on_input=gate_on_input)
-    grouping = group_by_expert(slots, gate_up.shape[0])
-    if grouping.fullest == 0:
+    num_slots = gate_up.shape[0]
+    counts = torch.bincount(slots.flatten() + 1, minlength=num_slots + 1)
+    absent, *held = counts.tolist()
+    if absent == slots.numel():
         return torch.zeros_like(x)
+    occupied = num_slots - held.count(0)
+    if direct_pays(slots.numel() - absent, occupied, SPARED_PER_EXPERT, gate_up, down):
+        return run_direct(
+            x, slots, gates, gate_up, down, absent=absent, gate_on_input=gate_on_input
+        )
+    grouping = _group(slots.flatten(), counts[1:], absent, max(held))
     tokens = torch.div(grouping.order, slots.shape[1], rounding_mode="floor")
     on_input = gates.flatten()[grouping.order].to(x.dtype) if gate_on_input else None
     if _padding_pays(grouping, gate_up):
@@ -91,13 +89,10 @@ def run_experts(
     return _combine(out, place, grouping, slots, None if gate_on_input else gates)
 
 
-def swiglu(gate_and_up: Tensor) -> Tensor:
-    """silu(gate) · up of [..., 2f] → [..., f].
-
-    silu of the whole contiguous row costs half of silu of its strided first half.
-    """
-    width = gate_and_up.shape[-1] // 2
-    return functional.silu(gate_and_up)[..., :width] * gate_and_up[..., width:]
+def _group(flat: Tensor, counts: Tensor, absent: int, fullest: int) -> Grouping:
+    """Sort the flat slots, stable, so that the same input always gives the same order."""
+    experts, order = flat.sort(stable=True)
+    return Grouping(order[absent:], experts[absent:], counts, fullest, absent)
 
 
 def _padding_pays(grouping: Grouping, gate_up: Tensor) -> bool:

@@ -8,11 +8,12 @@ from contract.runtime_config import DispatchDtype
 from engine.moe.admission import Admission, Admitter
 from engine.moe.context import MoEStepContext
 from engine.moe.dispatch import combine, dispatch
-from engine.moe.experts import run_experts, swiglu
+from engine.moe.experts import run_experts
 from engine.moe.overflow import check_policy
 from engine.moe.router import build_router
 from engine.moe.routing import Routing, route
 from engine.moe.spec import MoESpec
+from engine.moe.swiglu import swiglu
 from engine.moe.weights import ExpertWeights
 from engine.parallel.all_to_all import AllToAll
 from engine.parallel.groups import ExpertGroup

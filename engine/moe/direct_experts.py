@@ -1,0 +1,83 @@
+"""Small steps on CPU: every assignment reads its expert's weights where they lie.
+
+A step of a few assignments per expert is bound by calls and padding, not by arithmetic. Here both
+products are one `embedding_bag` each, a weighted sum of rows of the weights:
+
+- up: hidden[a] = Σ_i x[a, i] · gate_up[e, i, :], a bag of d rows for each assignment a;
+- down: out[t] = Σ_a gate[a] · Σ_j hidden[a, j] · down[e, j, :], a bag of f rows for each of the
+  token's assignments, so that un-permuting, weighting and adding up cost nothing.
+
+No sort, no padding, and skew does not matter. FP32 and without gradients.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from engine.moe.swiglu import swiglu
+
+MULTIPLY_ADD_COST = 5
+"""A multiply-add here costs as much as this many in a grouped product (measured, one core)."""
+LOAD_COST = 12
+"""Loading an expert's weights once costs as much as this many rows through a grouped product."""
+SPARED = 2_500_000
+"""Multiply-adds worth the sorting and padding that this form does without."""
+
+
+def direct_pays(
+    assignments: int, occupied: int, call_cost: int, gate_up: Tensor, down: Tensor
+) -> bool:
+    """Whether the direct form is the cheaper one and possible.
+
+    Args:
+        assignments: N that this rank computes.
+        occupied: experts with any.
+        call_cost: multiply-adds that one expert's own call costs in a grouped product.
+        gate_up: [S, d, 2f].
+        down: [S, f, d].
+    """
+    if gate_up.dtype is not torch.float32 or torch.is_grad_enabled():
+        return False
+    expert = gate_up[0].numel() + down[0].numel()
+    here = assignments * expert * (MULTIPLY_ADD_COST - 1)
+    return here <= occupied * (call_cost + expert * LOAD_COST) + SPARED
+
+
+def run_direct(
+    x: Tensor, slots: Tensor, gates: Tensor, gate_up: Tensor, down: Tensor, *,
+    absent: int, gate_on_input: bool,
+) -> Tensor:  # fmt: skip
+    """As `run_experts`, with `absent` of the slots -1 and at least one that is not."""
+    count, top_k = slots.shape
+    experts, weights = slots.flatten(), gates.flatten().unsqueeze(1)
+    if absent:
+        held = experts >= 0
+        assignments = held.nonzero().squeeze(1)
+        experts, weights = experts[assignments], weights[assignments]
+        inputs = x.index_select(0, torch.div(assignments, top_k, rounding_mode="floor"))
+        ends = held.view(slots.shape).sum(1).cumsum(0)
+        starts = torch.cat((ends.new_zeros(1), ends[:-1]))
+    else:
+        inputs = x.unsqueeze(1).expand(-1, top_k, -1).reshape(count * top_k, -1)
+        starts = torch.arange(0, count * top_k, top_k, device=x.device)
+    if gate_on_input:
+        inputs = inputs * weights
+    hidden = swiglu(_bags(gate_up, experts, inputs, None))
+    if not gate_on_input:
+        hidden *= weights
+    return _bags(down, experts, hidden, starts)
+
+
+def _bags(weights: Tensor, experts: Tensor, factors: Tensor, starts: Tensor | None) -> Tensor:
+    """Σ of factors [N, depth] times the rows of weights[experts], [S, depth, w]: one bag a row.
+
+    `starts` int64 [n] joins assignments to bags, [n, w]; None gives [N, w].
+    """
+    depth = weights.shape[1]
+    rows = torch.arange(depth, device=weights.device) + (experts * depth).unsqueeze(1)
+    table = weights.view(-1, weights.shape[2])
+    if starts is None:
+        return functional.embedding_bag(rows, table, mode="sum", per_sample_weights=factors)
+    return functional.embedding_bag(
+        rows.view(-1), table, starts * depth, mode="sum", per_sample_weights=factors.view(-1)
+    )
