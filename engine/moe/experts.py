@@ -2,8 +2,9 @@
 
 On CUDA the Triton kernels run. On CPU small steps take the direct form. Others sort assignments by
 expert, and the grouped product takes one of two shapes: padded to the fullest expert, one batched
-product wins while padding wastes little; else `grouped_mm` runs expert by expert. Gathers are `index_select` and the combine is `embedding_bag`, which fuses gather,
-weight and sum: several times faster there than advanced indexing. All of it is differentiable.
+product wins while padding wastes little; else `grouped_mm` runs expert by expert. Gathers are
+`index_select` and the combine is `embedding_bag`, which fuses gather, weight and sum: several times
+faster there than advanced indexing. Both shapes are differentiable.
 """
 
 from dataclasses import dataclass
