@@ -6,8 +6,9 @@ all tokens from everyone's ballots (`engine.moe.ballot`). Under per-source-rank 
 decides on its own before the all-gather.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -35,7 +36,8 @@ class Admission:
         gates: FP32 [T_loc, k], 0 where dropped.
         rows: rows from rank to rank, [M][M].
         kept_mass, total_mass: FP32 scalars, gate weights of this rank kept, and before dropping.
-        outcome: group-wide counts.
+        tokens: tokens of the step over the group.
+        outcome: counts what became of them, group-wide.
         compute_nanoseconds: of every rank, last step.
     """
 
@@ -44,7 +46,8 @@ class Admission:
     rows: list[list[int]]
     kept_mass: Tensor
     total_mass: Tensor
-    outcome: CapacityOutcome
+    tokens: int
+    outcome: Callable[[], CapacityOutcome]
     compute_nanoseconds: tuple[int, ...]
 
 
@@ -81,7 +84,8 @@ class Admitter:
             rows=ledger.rows.tolist(),
             kept_mass=kept,
             total_mass=total,
-            outcome=count_outcome(plan, self.spec, ledger),
+            tokens=sum(ledger.tokens),
+            outcome=partial(count_outcome, plan, self.spec, ledger),
             compute_nanoseconds=ledger.compute_nanoseconds,
         )  # fmt: skip
 

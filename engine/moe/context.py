@@ -1,5 +1,6 @@
 """What an MoE layer needs to know of the step it runs in, beside its input."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -44,8 +45,11 @@ class LayerRecorder(Protocol):
         """A sampled step: the same tokens routed live and by the LKG bias, int64 [T_loc, k]."""
         ...
 
-    def capacity(self, layer: int, outcome: "CapacityOutcome") -> None:
-        """What capacity did in this step, group-wide numbers (identical on every rank)."""
+    def capacity(self, layer: int, outcome: "Callable[[], CapacityOutcome]") -> None:
+        """What capacity did in this step, group-wide numbers (identical on every rank).
+
+        `outcome` counts them when called: who calls it after the step costs the step nothing.
+        """
         ...
 
     def exchange(

@@ -86,7 +86,7 @@ class MoELayer:
         recorder.gate_mass(admission.kept_mass, admission.total_mass)
         mark("router")
         if context.sampled:
-            self._sample(routing, context, admission.outcome.tokens)
+            self._sample(routing, context, admission.tokens)
         out = self._routed_experts(hidden, admission, context)
         if self.weights.shared_gate_up is None or self.weights.shared_down is None:
             return out

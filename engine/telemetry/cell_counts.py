@@ -1,24 +1,16 @@
 """Counts of experts by cell (request bucket, or bucket and phase), one table a layer.
 
-On CUDA one fused kernel adds a layer; on the CPU one scatter over precomputed row starts, which is
-several times faster there than the kernel's reference.
+On CUDA one fused kernel adds a layer; on the CPU one scatter adds a step, which is several times
+faster there than the kernel's reference.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from kernels.backend import uses_triton
 from kernels.expert_histogram import expert_histogram
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCells:
-    """The cell of every token of a step: int64 [T]; `starts` int64 [T, 1] is its row's start."""
-
-    cells: Tensor
-    starts: Tensor
 
 
 class CellCounts:
@@ -31,20 +23,20 @@ class CellCounts:
 
     def __init__(self, layers: int, cells: int, experts: int, device: torch.device) -> None:
         self.counts = torch.zeros(layers, cells, experts, dtype=torch.int64, device=device)
-        self._experts = experts
         self._fused = uses_triton(device)
         self._tables = list(self.counts)
-        self._rows = [table.view(-1) for table in self._tables]
+        self._flat = self.counts.view(-1)
         self._one = torch.ones(1, dtype=torch.int64, device=device)
 
-    def locate(self, cells: Tensor) -> TokenCells:
-        """Prepare a step's cells once for all of its layers."""
-        return TokenCells(cells=cells, starts=(cells * self._experts).unsqueeze(1))
-
-    def add(self, layer: int, expert_ids: Tensor, tokens: TokenCells) -> None:
-        """Count expert_ids int64 [T, k] of one layer."""
+    def add(self, routings: Sequence[tuple[int, Tensor]], cells: Tensor) -> None:
+        """Count the experts of some layers, int64 [T, k] each, for tokens in `cells`, int64 [T]."""
         if self._fused:
-            expert_histogram(expert_ids, tokens.cells, self._tables[layer])
+            for layer, expert_ids in routings:
+                expert_histogram(expert_ids, cells, self._tables[layer])
             return
-        index = (expert_ids + tokens.starts).view(-1)
-        self._rows[layer].scatter_add_(0, index, self._one.expand(index.numel()))
+        _, num_cells, experts = self.counts.shape
+        index = torch.stack([expert_ids for _, expert_ids in routings])
+        starts = [layer * num_cells * experts for layer, _ in routings]
+        index += torch.tensor(starts, device=index.device).view(-1, 1, 1)
+        index += (cells * experts).unsqueeze(1)
+        self._flat.scatter_add_(0, index.view(-1), self._one.expand(index.numel()))

@@ -1,5 +1,6 @@
 """The recorder of an engine that records nothing."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -24,7 +25,7 @@ class NullRecorder:
     ) -> None:
         """Ignore."""
 
-    def capacity(self, layer: int, outcome: "CapacityOutcome") -> None:
+    def capacity(self, layer: int, outcome: "Callable[[], CapacityOutcome]") -> None:
         """Ignore."""
 
     def exchange(
@@ -34,6 +35,9 @@ class NullRecorder:
         """Ignore."""
 
     def gate_mass(self, kept: Tensor, total: Tensor) -> None:
+        """Ignore."""
+
+    def end_step(self) -> None:
         """Ignore."""
 
     def drain(self, *, period: bool) -> RankCounts:

@@ -1,9 +1,11 @@
 """The recorder of one rank: an MoE layer leaves its counts here, on the device.
 
-Cost: two device operations a layer for the routing counts, a handful a step for the rest,
-nothing per expert in Python, no synchronisation inside a step; one transfer a frame.
+Inside a step a layer only hands over references. Between steps, while the scheduler works, a dozen
+device operations add the whole step up: nothing per expert in Python, no synchronisation, one
+transfer a frame.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,7 +13,7 @@ from torch import Tensor
 
 from contract.frame import NUM_BUCKETS, PHASES
 from contract.runtime_config import CAPACITY_LADDER
-from engine.telemetry.cell_counts import CellCounts, TokenCells
+from engine.telemetry.cell_counts import CellCounts
 from engine.telemetry.counts import Array, RankCounts
 from engine.telemetry.exchange_log import ExchangeLog
 
@@ -26,8 +28,8 @@ _SCALARS = (
 class StepRecorder:
     """Counts of one rank since the last drain. Not thread-safe: the rank's step thread owns it.
 
-    Call `begin_step` before the forward of every step, `drain` between steps; all ranks drain
-    after the same step.
+    Call `begin_step` before the forward of every step, `end_step` when there is time after it,
+    `drain` between steps; all ranks drain after the same step.
 
     Args:
         rank, ranks: of the expert-parallel group.
@@ -58,10 +60,13 @@ class StepRecorder:
         self._required = torch.zeros((), dtype=torch.float32, device=device)
         self._gate_mass = torch.zeros(2, dtype=torch.float64, device=device)
         self._gate_pairs: list[Tensor] = []
+        self._routings: list[tuple[int, Tensor]] = []
+        self._tokens: tuple[Tensor, Tensor] | None = None
+        self._samples: list[tuple[int, Tensor, Tensor, Tensor]] = []
+        self._pending: list[tuple[int, Callable[[], CapacityOutcome]]] = []
         self._outcomes: list[tuple[int, CapacityOutcome]] = []
         self._overflow_by_generation: dict[int, Tensor] = {}
         self._period_sampled = False
-        self._located: tuple[Tensor, TokenCells] | None = None
         self._exchanges = ExchangeLog(layers)
         self._generation = 0
         self._clear_host()
@@ -84,21 +89,21 @@ class StepRecorder:
 
     def begin_step(self, step: int, generation: int, phase: int) -> None:
         """Name the step that follows: its id, live generation, and phase (0 prefill, 1 decode)."""
-        self._end_step()
+        self.end_step()
         if self._steps == 0:
             self._step_first = step
         self._step_last = step
         self._steps += 1
         self._generation = generation
-        self._located = None
         self._exchanges.begin_step(step, phase)
 
     def routed(self, layer: int, expert_ids: Tensor, bucket_ids: Tensor, is_decode: Tensor) -> None:
-        """Assignments before capacity: expert_ids int64 [T_loc, k], bucket and phase [T_loc]."""
-        if self._located is None or self._located[0] is not bucket_ids:
-            cells = self._routed.locate(bucket_ids * len(PHASES) + is_decode)
-            self._located = (bucket_ids, cells)
-        self._routed.add(layer, expert_ids, self._located[1])
+        """Assignments before capacity: expert_ids int64 [T_loc, k], bucket and phase [T_loc].
+
+        The tokens of a step are the same in every layer. Kept by reference, as in `capacity`.
+        """
+        self._tokens = (bucket_ids, is_decode)
+        self._routings.append((layer, expert_ids))
 
     def sampled(
         self, layer: int, live_ids: Tensor, counterfactual_ids: Tensor, bucket_ids: Tensor
@@ -108,17 +113,15 @@ class StepRecorder:
             self._sampled_steps += 1
             self._period_sampled = True
             self._sampled_tokens += live_ids.shape[0]
-        cells = self._whatif[0].locate(bucket_ids)
-        self._whatif[0].add(layer, live_ids, cells)
-        self._whatif[1].add(layer, counterfactual_ids, cells)
+        self._samples.append((layer, live_ids, counterfactual_ids, bucket_ids))
 
-    def capacity(self, layer: int, outcome: "CapacityOutcome") -> None:
+    def capacity(self, layer: int, outcome: "Callable[[], CapacityOutcome]") -> None:
         """What capacity did in this step: group-wide numbers, so rank 0 alone counts them.
 
         Kept by reference and added with the whole step at its end: do not change the tensors.
         """
-        if self._rank == 0 and outcome.tokens:
-            self._outcomes.append((layer, outcome))
+        if self._rank == 0:
+            self._pending.append((layer, outcome))
 
     def exchange(
         self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
@@ -132,13 +135,31 @@ class StepRecorder:
         self._gate_pairs.append(kept)
         self._gate_pairs.append(total)
 
-    def _end_step(self) -> None:
+    def end_step(self) -> None:
         """Add what the step left by reference: a few device operations, whatever the layers."""
+        self._add_routings()
         if self._gate_pairs:
             self._gate_mass += torch.stack(self._gate_pairs).view(-1, 2).sum(0, dtype=torch.float64)
             self._gate_pairs.clear()
-        if not self._outcomes:
-            return
+        counted = [(layer, outcome()) for layer, outcome in self._pending]
+        self._pending.clear()
+        self._outcomes += [(layer, outcome) for layer, outcome in counted if outcome.tokens]
+        if self._outcomes:
+            self._add_outcomes()
+            self._outcomes.clear()
+
+    def _add_routings(self) -> None:
+        if self._routings and self._tokens is not None:
+            buckets, is_decode = self._tokens
+            self._routed.add(self._routings, buckets * len(PHASES) + is_decode)
+            self._routings.clear()
+        if self._samples:
+            layers, live, counterfactual, (buckets, *_) = zip(*self._samples, strict=True)
+            self._whatif[0].add(list(zip(layers, live, strict=True)), buckets)
+            self._whatif[1].add(list(zip(layers, counterfactual, strict=True)), buckets)
+            self._samples.clear()
+
+    def _add_outcomes(self) -> None:
         sums: list[Tensor] = []
         values: list[Tensor] = []
         for layer, outcome in self._outcomes:
@@ -152,7 +173,6 @@ class StepRecorder:
         torch._foreach_add_(sums, values)
         self._add_peaks()
         self._add_generation()
-        self._outcomes.clear()
 
     def _add_peaks(self) -> None:
         layers = [layer for layer, _ in self._outcomes]
@@ -183,7 +203,7 @@ class StepRecorder:
         Args:
             period: also take the `bucket_*` arrays, counted since the last drain with `period`.
         """
-        self._end_step()
+        self.end_step()
         exchanges = self._exchanges.drain()
         arrays, scalars, by_generation = self._transfer(period=period)
         arrays["a2a_bytes"] = exchanges.payload_bytes

@@ -1,5 +1,7 @@
 """A recorder in front of the recorder: keeps a step's group-wide counts for who moves the bias."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -33,10 +35,11 @@ class GroupCounts:
         """Pass on."""
         self._recorder.sampled(layer, live_ids, counterfactual_ids, bucket_ids)
 
-    def capacity(self, layer: int, outcome: CapacityOutcome) -> None:
+    def capacity(self, layer: int, outcome: Callable[[], CapacityOutcome]) -> None:
         """Keep the counts and pass on."""
-        self.expert_counts[layer].copy_(outcome.expert_counts)
-        self._recorder.capacity(layer, outcome)
+        counted = outcome()
+        self.expert_counts[layer].copy_(counted.expert_counts)
+        self._recorder.capacity(layer, lambda: counted)
 
     def exchange(
         self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,

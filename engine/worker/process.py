@@ -64,3 +64,4 @@ def _serve(spec: RankSpec, channel: RankEnd, peers: Sequence[socket.socket | Non
             answer = rank.handle(message)
             if answer is not None:
                 channel.send(answer)
+                rank.settle()

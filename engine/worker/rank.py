@@ -122,6 +122,10 @@ class Rank:
             case Stop():
                 return None
 
+    def settle(self) -> None:
+        """Count what the last step left, while the engine plans the next one."""
+        self._recorder.end_step()
+
     def _run_step(self, message: RunStep) -> StepDone:
         started = time.perf_counter()
         self._switch(message.edition)

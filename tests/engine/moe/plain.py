@@ -30,7 +30,7 @@ class KeepingRecorder(NullRecorder):
         self.samples.append((layer, live_ids, counterfactual_ids, bucket_ids))
 
     def capacity(self, layer, outcome):
-        self.outcomes.append(outcome)
+        self.outcomes.append(outcome())
 
     def exchange(self, *exchange):
         self.exchanges.append(exchange)

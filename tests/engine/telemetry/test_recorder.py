@@ -76,9 +76,9 @@ def test_capacity_is_counted_on_rank_zero_alone():
     for rank in (0, 1):
         own = recorder(rank)
         own.begin_step(7, generation=3, phase=1)
-        own.capacity(1, outcome(counts, tokens=8))
+        own.capacity(1, lambda: outcome(counts, tokens=8))
         own.begin_step(8, generation=4, phase=1)
-        own.capacity(1, outcome(counts, tokens=8))
+        own.capacity(1, lambda: outcome(counts, tokens=8))
         drained = own.drain(period=False)
         if rank:
             assert "overflow" not in drained.arrays
@@ -98,7 +98,8 @@ def test_a_step_without_overflow_at_the_first_rung_needs_no_more_than_one():
     own = recorder()
     own.begin_step(0, generation=0, phase=1)
     counted = outcome(torch.tensor([3, 1, 0, 0, 0, 0, 0, 0]), tokens=2)
-    own.capacity(0, replace(counted, overflow_at_rung=torch.zeros(6, dtype=torch.int64)))
+    none = replace(counted, overflow_at_rung=torch.zeros(6, dtype=torch.int64))
+    own.capacity(0, lambda: none)
     assert own.drain(period=False).required_capacity_factor == 1.0
     assert own.drain(period=False).required_capacity_factor == 0.0
 
@@ -170,7 +171,7 @@ def test_recording_works_inside_inference_mode():
     with torch.inference_mode():
         own.begin_step(0, 0, 0)
         own.routed(0, *tokens(4))
-        own.capacity(0, outcome(torch.ones(EXPERTS, dtype=torch.int64), tokens=4))
+        own.capacity(0, lambda: outcome(torch.ones(EXPERTS, dtype=torch.int64), tokens=4))
         own.gate_mass(torch.tensor(1.0), torch.tensor(1.0))
     assert own.drain(period=False).arrays["assignments"].sum() == 8
 
