@@ -5,6 +5,7 @@ simulation use. `calibration` refits them.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def _low_latency() -> list[Figure]:
     ]  # fmt: skip
     recorded = [calibration.recorded_low_latency(op) for op in OPS]
     h100 = np.concatenate([
-        calibration.errors(samples, lambda s, op=op: _recorded_seconds(op, s))
+        calibration.errors(samples, partial(_recorded_seconds, op))
         for op, samples in zip(OPS, recorded, strict=True)
     ])  # fmt: skip
     return [
@@ -78,14 +79,12 @@ def _normal() -> list[Figure]:
         errors += [
             calibration.errors(
                 calibration.recorded_normal(op, nodes),
-                lambda s, op=op: _normal_seconds(op, s, H100),
+                partial(_normal_seconds, op, where=H100),
             )
             for nodes in (1, 2)
         ]  # fmt: skip
         errors.append(
-            calibration.errors(
-                calibration.published_normal(op), lambda s, op=op: _published_normal(op, s)
-            )
+            calibration.errors(calibration.published_normal(op), partial(_published_normal, op))
         )
     together = np.concatenate(errors)
     return [
@@ -114,7 +113,7 @@ def _experts() -> list[Figure]:
     return [
         _figure(
             f"{name}.median_error_ratio",
-            calibration.errors(samples, lambda s, k=kernel, w=where: _expert(s, k, w)),
+            calibration.errors(samples, partial(_expert, kernel=kernel, where=where)),
             goal=None, median=True,
         )
         for name, samples, kernel, where in tables

@@ -12,7 +12,8 @@ _WORD = {True: "holds", False: "MISSED", None: "-"}
 def table(title: str, figures: Sequence[Figure]) -> Table:
     """One benchmark in the terminal."""
     view = Table(title=title)
-    for heading in ("figure", "value", "interval", "unit", "goal", "", "against"):
+    view.add_column("figure", no_wrap=True)
+    for heading in ("value", "interval", "unit", "goal", "", "against"):
         view.add_column(heading)
     for figure in figures:
         view.add_row(

@@ -57,7 +57,9 @@ def test_the_layer_time_falls_and_then_rises_over_the_ep_size():
 
 def test_the_first_ep_size_outside_the_domain_pays_the_step():
     where = topology("hgx-h800")
-    inside, outside = u_curve(preset("deepseek-v3"), where).crossing(where.domain)
+    crossing = u_curve(preset("deepseek-v3"), where).crossing(where.domain)
+    assert crossing is not None
+    inside, outside = crossing
     assert (inside.ranks, outside.ranks) == (8, 16)
     assert outside.dispatch > 1.3 * inside.dispatch
 
