@@ -16,12 +16,12 @@ import zstandard
 from pcodec import ChunkConfig, DeltaSpec, ModeSpec, standalone
 
 from contract.frame_codec import Counts
-from controlplane.history.share_residual import Ints, fits, residuals, restore
+from controlplane.history.share_residual import fits, residuals, restore
 
 Values = npt.NDArray[np.uint64]
 PLANES, PCO, SHARE = "planes", "pco", "share"
 _ZSTD_LEVEL = 3
-_MAX_GROUPS = 16
+_BLOCK_VALUES = 262_144
 _GROUP_VALUES = 65_536
 _MIN_FRAMES = 3
 _MIN_SHARE_SERIES = 256
@@ -35,9 +35,8 @@ _CONFIG = ChunkConfig(
 def pack(values: Values | Counts) -> tuple[str, bytes]:
     """Pack [T, …] counts; gives the codec's name and the bytes."""
     small = values.size > 0 and int(values.max()) < 2**31
-    shared = _with_shares(values) if small else None
-    if shared is not None and _predictable(shared):
-        return SHARE, _pack_share(shared)
+    if small and _has_shares(values) and _predictable(values):
+        return SHARE, _pack_share(values)
     candidates = [(PLANES, pack_planes(values))]
     if small:
         candidates.append((PCO, _pco(np.moveaxis(values, 0, -1).astype(np.int32))))
@@ -89,60 +88,75 @@ def unpack_planes(data: bytes, shape: Sequence[int]) -> Values:
     return values.reshape(tuple(shape))
 
 
-def _with_shares(values: Values | Counts) -> Ints | None:
-    """[T, rows, E] when there are frames and series enough to learn shares from."""
-    if values.ndim < 2 or len(values) < _MIN_FRAMES or values[0].size < _MIN_SHARE_SERIES:
-        return None
-    signed: Ints = values.reshape(len(values), -1, values.shape[-1]).astype(np.int64)
-    return signed if fits(signed) else None
+def _has_shares(values: Values | Counts) -> bool:
+    """Whether there are frames and series enough to learn shares from."""
+    enough = values.ndim >= 2 and len(values) >= _MIN_FRAMES and values[0].size >= _MIN_SHARE_SERIES
+    return enough and fits(values)
 
 
-def _predictable(counts: Ints) -> bool:
+def _predictable(values: Values | Counts) -> bool:
     """Whether shares that held so far predict the counts, judged on a few rows that hold some."""
-    used = np.flatnonzero(counts.any(axis=(0, 2)))[:_SAMPLED_ROWS]
-    if used.size == 0:
-        return True
-    sample = counts[:, used]
-    return len(_pack_share(sample)) <= len(pack_planes(sample.astype(np.uint64)))
+    rows = values.reshape(len(values), -1, values.shape[-1])
+    used = np.flatnonzero(rows.any(axis=(0, 2)))[:_SAMPLED_ROWS]
+    sample = rows[:, used]
+    return used.size == 0 or len(_pack_share(sample)) <= len(pack_planes(sample))
 
 
-def _pack_share(counts: Ints) -> bytes:
-    """Parts: which rows ever hold something, the first frame, the totals, and the residuals."""
-    used = counts.any(axis=(0, 2))
-    counts = counts[:, used]
-    totals, residual = residuals(counts)
-    order = np.argsort(counts[0].ravel(), kind="stable")
-    series = residual.reshape(len(residual), -1).T[order]
-    parts = [
-        np.packbits(used).tobytes(),
-        pack_planes(counts[0].astype(np.uint64)),
-        pack_planes(totals.astype(np.uint64)),
-        *(_pco(group) for group in np.array_split(series, _groups(series.size))),
-    ]
+def _pack_share(values: Values | Counts) -> bytes:
+    """Blocks of rows, small enough for the processor's cache; each says which rows hold anything.
+
+    A block's parts: its used rows as bits, their first frame, their totals, their residuals.
+    """
+    rows = values.reshape(len(values), -1, values.shape[-1])
+    parts: list[bytes] = []
+    step = _block_rows(rows.shape[0], rows.shape[2])
+    for start in range(0, rows.shape[1], step):
+        block = rows[:, start : start + step].astype(np.int64)
+        used = block.any(axis=(0, 2))
+        block = block[:, used]
+        totals, residual = residuals(block)
+        order = np.argsort(block[0].ravel(), kind="stable")
+        series = residual.reshape(len(residual), -1).T[order]
+        parts += [
+            np.packbits(used).tobytes(),
+            pack_planes(block[0].astype(np.uint64)),
+            pack_planes(totals.astype(np.uint64)),
+            *(_pco(group) for group in np.array_split(series, _groups(series.size))),
+        ]
     return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
-
-
-def _groups(values: int) -> int:
-    """How many groups of like noise: each has a table of its own, which must pay."""
-    return max(1, min(_MAX_GROUPS, values // _GROUP_VALUES))
 
 
 def _unpack_share(data: bytes, shape: Sequence[int]) -> Values:
     frames, columns = shape[0], shape[-1]
-    all_rows = int(np.prod(shape[1:-1], dtype=np.int64))
-    parts = _parts(data)
-    used = np.unpackbits(np.frombuffer(parts[0], np.uint8), count=all_rows).astype(bool)
-    rows = int(used.sum())
-    first = unpack_planes(parts[1], (rows, columns)).astype(np.int64)
-    totals = unpack_planes(parts[2], (frames, rows)).astype(np.int64)
-    series = np.concatenate([_unpco(part, np.dtype(np.int32)) for part in parts[3:]])
-    order = np.argsort(first.ravel(), kind="stable")
-    residual = np.empty((rows * columns, frames - 1), dtype=np.int32)
-    residual[order] = series.reshape(rows * columns, frames - 1)
-    by_frame = np.ascontiguousarray(residual.T).reshape(frames - 1, rows, columns)
+    all_rows = math.prod(shape[1:-1])
     values = np.zeros((frames, all_rows, columns), dtype=np.uint64)
-    values[:, used] = restore(first, totals, by_frame).astype(np.uint64)
+    parts = iter(_parts(data))
+    step = _block_rows(frames, columns)
+    for start in range(0, all_rows, step):
+        size = min(step, all_rows - start)
+        bits = np.frombuffer(next(parts), np.uint8)
+        used = np.unpackbits(bits, count=size).astype(bool)
+        rows = int(used.sum())
+        first = unpack_planes(next(parts), (rows, columns)).astype(np.int64)
+        totals = unpack_planes(next(parts), (frames, rows)).astype(np.int64)
+        groups = _groups(rows * columns * (frames - 1))
+        series = np.concatenate([_unpco(next(parts), np.dtype(np.int32)) for _ in range(groups)])
+        residual = np.empty((rows * columns, frames - 1), dtype=np.int32)
+        residual[np.argsort(first.ravel(), kind="stable")] = series.reshape(-1, frames - 1)
+        by_frame = np.ascontiguousarray(residual.T).reshape(frames - 1, rows, columns)
+        block = values[:, start : start + size]
+        block[:, used] = restore(first, totals, by_frame).astype(np.uint64)
     return values.reshape(tuple(shape))
+
+
+def _block_rows(frames: int, columns: int) -> int:
+    """Rows of one block."""
+    return max(1, _BLOCK_VALUES // (frames * columns))
+
+
+def _groups(values: int) -> int:
+    """How many groups of like noise a block has: each has a table of its own, which must pay."""
+    return max(1, values // _GROUP_VALUES)
 
 
 def _parts(data: bytes) -> list[bytes]:
@@ -163,10 +177,8 @@ def _pco(values: npt.NDArray[np.int32]) -> bytes:
 
 
 def _unpco(data: bytes, dtype: np.dtype[np.int32]) -> npt.NDArray[np.int32]:
-    if not data:
-        return np.empty(0, dtype=dtype)
     try:
         found = standalone.simple_decompress(data)
     except RuntimeError as error:
         raise ValueError(f"packed values are not readable: {error}") from None
-    return np.asarray(found, dtype=dtype)
+    return np.empty(0, dtype) if found is None else np.asarray(found, dtype)

@@ -8,6 +8,8 @@ about log2(t)/2 bits a series, once per chunk. `trimtab bench codec` measures th
 entropy.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,13 +20,13 @@ _EXACT = 2**53
 _LARGEST_TOTAL = 2**31
 
 
-def fits(counts: Ints) -> bool:
+def fits(counts: npt.NDArray[np.integer[Any]]) -> bool:
     """Whether every sum of the prediction is exact in a double, and every residual fits i32.
 
     A prediction never exceeds its row's total, so a residual lies within it.
     """
-    largest_total = int(counts.sum(axis=-1).max(initial=0))
-    return largest_total < _LARGEST_TOTAL and counts.sum(dtype=np.float64) < _EXACT
+    largest_total = int(counts.sum(axis=-1, dtype=np.uint64).max(initial=0))
+    return largest_total < _LARGEST_TOTAL and bool(counts.sum(dtype=np.float64) < _EXACT)
 
 
 def residuals(counts: Ints) -> tuple[Ints, Residuals]:

@@ -50,6 +50,16 @@ def test_an_empty_row_that_fills_later_is_lossless():
     assert np.array_equal(unpack(codec, data, counts.shape), counts)
 
 
+@pytest.mark.parametrize("empty", [range(0), range(20), range(20, 40), range(0, 40, 2), range(40)])
+def test_whole_blocks_of_empty_rows_are_lossless(empty):
+    rng = np.random.default_rng(2)
+    counts = rng.poisson(rng.gamma(3, 800, (40, 256)), (60, 40, 256)).astype(np.uint32)
+    counts[:, list(empty)] = 0
+    codec, data = pack(counts)
+    assert codec == SHARE
+    assert np.array_equal(unpack(codec, data, counts.shape), counts)
+
+
 def test_sums_that_would_overflow_fall_back():
     counts = np.full((60, 1, 4096), 2**31 - 1, dtype=np.uint64)
     assert not fits(counts.astype(np.int64) * 2**14)
