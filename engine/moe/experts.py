@@ -110,18 +110,24 @@ def _padded(
     gate_up: Tensor,
     down: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Outputs [S · fullest, d] and the cell of every sorted row; unused cells compute row 0."""
+    """Outputs [S · fullest, d] and the cell of every sorted row.
+
+    Cells that hold no row repeat the first one; nobody reads what they give.
+    """
     num_slots, fullest = gate_up.shape[0], grouping.fullest
     counts = grouping.counts
     shift = torch.arange(num_slots, device=x.device) * fullest - (counts.cumsum(0) - counts)
     cells = shift.index_select(0, grouping.experts)
     cells += torch.arange(len(cells), device=x.device)
-    source = tokens.new_zeros(num_slots * fullest).scatter_(0, cells, tokens)
-    rows = x.index_select(0, source)
+    row_of = cells.new_zeros(num_slots * fullest)
+    row_of.scatter_(0, cells, torch.arange(len(cells), device=x.device))
+    rows = x.index_select(0, tokens.index_select(0, row_of))
     if on_input is not None:
-        rows = rows * on_input.new_zeros(len(rows)).scatter(0, cells, on_input).unsqueeze(-1)
-    hidden = swiglu(torch.bmm(rows.view(num_slots, fullest, -1), gate_up))
-    return torch.bmm(hidden, down).flatten(0, 1), cells
+        rows = rows * on_input.index_select(0, row_of).unsqueeze(-1)
+    gate_and_up = torch.bmm(rows.view(num_slots, fullest, -1), gate_up).flatten(0, 1)
+    # The activation runs on real rows alone: it costs more than the two gathers around it.
+    hidden = swiglu(gate_and_up.index_select(0, cells)).index_select(0, row_of)
+    return torch.bmm(hidden.view(num_slots, fullest, -1), down).flatten(0, 1), cells
 
 
 def _combine(
