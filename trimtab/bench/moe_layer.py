@@ -1,8 +1,8 @@
 """Our MoE layer against `transformers`' on equal weights, inputs and cores.
 
 The DeepSeek-V3 layer: sigmoid router with bias, top-k, shared expert, FP32. The other side runs the
-fastest of its own expert implementations for each size. Blocks of both sides alternate, so that a
-busy machine slows both.
+fastest of its own expert implementations for each size. Blocks of both sides alternate, and what is
+timed is the CPU time of the one thread that both use, so that a busy machine disturbs it least.
 """
 
 import statistics
@@ -21,6 +21,7 @@ from engine.moe.spec import MoESpec, RouterKind
 from engine.moe.weights import from_output_first
 from engine.parallel.groups import LocalGroup
 from engine.telemetry.null_recorder import NullRecorder
+from engine.worker.settings import keep_freed_memory
 from trimtab.bench.figure import Figure
 
 EXPERTS = (8, 128, 256)
@@ -46,6 +47,7 @@ class Pair:
 
 def run() -> list[Figure]:
     """Speed of our layer over the fastest of theirs, for every E and T; one thread."""
+    keep_freed_memory()  # as in a rank process; it spares both sides their page faults
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
