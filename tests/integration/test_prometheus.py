@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 from dashboards.build import build_all, panel_queries
-from engine.faults.names import BIAS_RAMP
 from tests.support.polling import until
 from tests.support.prometheus_site import (
     ALERTMANAGER_TOKEN,
@@ -38,13 +37,6 @@ ENVIRONMENT = {
     "TRIMTAB_ENGINE_OPEN_METRICS": "false",
     "TRIMTAB_ENGINE_WATCHDOG_SECONDS": "60",
 }
-ONLY_THE_BIAS = {
-    "policy": "fast",
-    "modes": {
-        "router_bias": "approve", "capacity_factor": "off", "chunk_size": "off",
-        "max_concurrency": "off",
-    },
-}  # fmt: skip
 FINAL = {"succeeded", "escalated", "superseded", "failed"}
 ALERT = "MoeBiasDrift"
 QUERIES = {
@@ -63,7 +55,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusS
         prometheus_site(running, folder / "prometheus", holds={ALERT: "1s"}) as site,
     ):
         running.wait_until_ready()
-        running.control_send("PUT", f"/engines/{ENGINE_ID}/policy", ONLY_THE_BIAS)
+        running.govern(router_bias="approve")
         with Load(running.site).running():
             yield site
 
@@ -89,7 +81,7 @@ def alerted(overflowed: PrometheusSite) -> dict[str, Any]:
     """The inbox's row of the drift alert, once it has been evaluated."""
     running = overflowed.running
     running.mark_good()
-    running.inject(BIAS_RAMP, height=2.0, seconds=1.0)
+    running.drift()
 
     def evaluated() -> dict[str, Any] | None:
         rows = [row for row in _inbox(running) if row["status"] == "firing"]
@@ -107,16 +99,16 @@ def alerted(overflowed: PrometheusSite) -> dict[str, Any]:
 def recovered(overflowed: PrometheusSite, alerted: dict[str, Any]) -> PrometheusSite:
     """The rollback that the governor proposed has been approved and has ended."""
     running = overflowed.running
-    (waiting, *_) = until(
+    (waiting,) = until(
         lambda: running.actions("awaiting_approval"),
         "a rollback was proposed",
         show=lambda: (running.actions(), running.findings().get("bias_drift")),
     )
     running.control_send("POST", f"/actions/{waiting['action_id']}/approve")
     until(
-        lambda: running.control_get(f"/actions/{waiting['action_id']}")["action"]["phase"] in FINAL,
+        lambda: running.action(waiting["action_id"])["phase"] in FINAL,
         "the rollback ended",
-        show=lambda: running.control_get(f"/actions/{waiting['action_id']}"),
+        show=lambda: running.action(waiting["action_id"]),
     )
     biases = running.biases()
     assert biases.live_hash == biases.last_known_good

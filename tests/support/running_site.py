@@ -13,8 +13,12 @@ from typing import Any
 
 import httpx
 
-from contract.admin import BiasList, ConfigState
+from contract.admin import BiasList, ConfigDocument, ConfigHistory, ConfigState
 from contract.headers import FENCING_EPOCH, IDEMPOTENCY_KEY, IF_MATCH, OPERATOR_EPOCH
+from controlplane.policy.builtin import FAST
+from controlplane.policy.knob import Knob
+from controlplane.policy.policy import Policy, VerifyPlan
+from engine.faults.names import BIAS_RAMP
 from tests.support.polling import until
 from trimtab.demo.processes import Child, Children
 from trimtab.demo.site import ENGINE_ID, Site
@@ -22,6 +26,15 @@ from trimtab.replay.prompts import PromptSource
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 120.0
+QUICK = FAST.model_copy(
+    update={
+        "name": "quick",
+        "settle_seconds": 1.0,
+        "approval_seconds": 600.0,
+        "verify": VerifyPlan(seconds=5, min_requests=5, min_assignments=4096),
+    }
+)
+"""`fast`, with shorter waits after a change and a longer one for an operator."""
 
 
 @dataclass
@@ -103,6 +116,46 @@ class RunningSite:
             return answer.status_code != 502 and bool(_body(answer))
 
         until(marked, "the bias was marked good")
+
+    def govern(self, policy: Policy = QUICK, **modes: str) -> None:
+        """Store a policy, and give it to the engine with these modes; other knobs are off."""
+        body = {"policy": policy.model_dump(mode="json")}
+        self.control_send("PUT", f"/policies/{policy.name}", body)
+        off = {knob.value: "off" for knob in Knob}
+        wish = {"policy": policy.name, "modes": off | modes}
+        self.control_send("PUT", f"/engines/{ENGINE_ID}/policy", wish)
+
+    def roll_bias_back(self) -> str:
+        """An operator's rollback to the last known good; gives the action's id."""
+
+        def opened() -> str | None:
+            body = {"bias_hash": self.biases().last_known_good, "reason": "a test"}
+            answer = self.control_api.post(
+                f"/api/v1/engines/{ENGINE_ID}/router-bias/rollback", json=body,
+                headers={IF_MATCH: self.config().etag},
+            )  # fmt: skip
+            return None if answer.status_code == 502 else _body(answer)["action_id"]
+
+        return until(opened, "the rollback was opened")
+
+    def drift(self) -> None:
+        """Drive the live bias away from the last known good within a moment."""
+        self.inject(BIAS_RAMP, height=2.0, seconds=0.2)
+
+        def is_away() -> bool:
+            biases = self.biases()
+            return biases.live_hash != biases.last_known_good
+
+        until(is_away, "the live bias left the last known good")
+
+    def action(self, action_id: str) -> dict[str, Any]:
+        """One action."""
+        return self.control_get(f"/actions/{action_id}")["action"]
+
+    def generations_of(self, action_id: str) -> list[ConfigDocument]:
+        """The generations that the engine has minted for an action."""
+        history = ConfigHistory.model_validate(self.engine_get("/config/history", limit=1000))
+        return [d for d in history.documents if d.cause.id.startswith(f"{action_id}:")]
 
     def actions(self, phase: str | None = None) -> list[dict[str, Any]]:
         """Actions, newest first."""

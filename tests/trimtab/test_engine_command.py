@@ -3,26 +3,17 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 from click.testing import CliRunner
 
 from contract.admin import ConfigState
 from engine.server.config_store import ConfigStore
 from engine.server.database import Database
-from engine.server.tokens import Role, create_token
-from tests.support.tiny_checkpoint import write_tiny_checkpoint
+from tests.support.engine_process import engine_process
 from trimtab.cli import main
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -55,50 +46,9 @@ def test_help_has_an_example() -> None:
     assert "Example: trimtab engine" in result.output
 
 
-@dataclass
-class Started:
-    process: "subprocess.Popen[str]"
-    client: httpx.Client
-
-    def ranks(self) -> list[int]:
-        """Process ids of the ranks."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        found = [
-            int(child)
-            for thread in Path(f"/proc/{self.process.pid}/task").iterdir()
-            for child in (thread / children.name).read_text().split()
-        ]
-        return [pid for pid in found if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
-
-
-@contextmanager
-def engine(folder: Path) -> Iterator[Started]:
-    tokens = folder / "tokens.json"
-    secret = create_token(tokens, name="t", role=Role.ADMIN)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "trimtab", "engine", "--port", "0", "--state-dir", "state",
-         "--checkpoint", "model", "--context-tokens", "256", "--kv-blocks", "64",
-         "--token-file", str(tokens)],
-        cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        assert found, line + (process.stderr.read() if process.stderr else "")
-        headers = {"Authorization": f"Bearer {secret}"}
-        with httpx.Client(base_url=found[0], headers=headers, trust_env=False) as client:
-            yield Started(process, client)
-    finally:
-        process.kill()
-        process.communicate()
-
-
 @pytest.mark.e2e
 def test_a_real_engine_serves_commits_and_ends_naming_the_rank_that_died(tmp_path: Path) -> None:
-    write_tiny_checkpoint(tmp_path / "model")
-    with engine(tmp_path) as started:
+    with engine_process(tmp_path) as started:
         client = started.client
         assert client.get("/readyz").status_code == 200
         (model,) = client.get("/v1/models").json()["data"]
