@@ -1,6 +1,9 @@
 """The committed checkpoint: what `transformers` makes of it, and its size."""
 
+import re
+
 import numpy as np
+import pytest
 import torch
 from transformers import DeepseekV3ForCausalLM
 
@@ -36,3 +39,11 @@ def test_its_shape_is_the_one_promised() -> None:
 
 def test_it_is_small() -> None:
     assert sum(path.stat().st_size for path in REFERENCE_CHECKPOINT.iterdir()) <= MAX_BYTES
+
+
+@pytest.mark.parametrize("domain", ["code", "prose", "table"])
+def test_its_card_says_that_it_beats_zlib(domain: str) -> None:
+    card = (REFERENCE_CHECKPOINT / "README.md").read_text()
+    row = re.search(rf"\| {domain} \| [\d,]+ \| ([\d.]+) \| ([\d.]+) \|", card)
+    assert row is not None
+    assert float(row[1]) < float(row[2])
