@@ -63,14 +63,14 @@ def encode(frame: Frame) -> bytes:
     """
     parts: list[bytes] = []
     listed: list[list[object]] = []
+    sizes = frame.header.sizes()
     for name, values in frame.arrays.items():
-        checked = _checked(frame.header, name, values)
-        width = _plane_width(checked)
+        checked, width = _checked(sizes, name, values)
         listed.append([name, width, list(checked.shape)])
         rows = checked.reshape(-1, checked.shape[-1]) if checked.size else checked.reshape(0, 1)
         parts.append(rows.sum(axis=1, dtype=np.uint64).tobytes())
-        planes = checked.astype("<u4").view(np.uint8).reshape(-1, 4).T[:width]
-        parts.append(np.ascontiguousarray(planes).tobytes())
+        planes = checked.astype("<u4", copy=False).view(np.uint8).reshape(-1, 4).T[:width]
+        parts.append(planes.tobytes())
     body = frame.header.model_dump(mode="json")
     body["_arrays"] = listed
     compressor = zstandard.ZstdCompressor(level=_LEVEL)
@@ -112,21 +112,19 @@ def decode_header(data: bytes) -> FrameHeader:
     return _parse_header(prefix[0])[0]
 
 
-def _checked(header: FrameHeader, name: str, values: Counts) -> Counts:
+def _checked(sizes: dict[str, int], name: str, values: Counts) -> tuple[Counts, int]:
+    """The values as they are packed, and how many byte planes hold them."""
     spec = ARRAYS.get(name)
     if spec is None:
         raise FrameError("array", f"unknown array {name!r}; known: {', '.join(sorted(ARRAYS))}")
-    shape = header.shape(spec)
+    shape = tuple(sizes[symbol] for symbol in spec.dims)
     if values.shape != shape:
         raise FrameError("shape", f"{name} has shape {values.shape}, the frame says {shape}")
-    if values.size and (values.min() < 0 or int(values.max()) > 0xFFFFFFFF):
-        raise FrameError("range", f"{name} holds {values.max()}, over the bound of {0xFFFFFFFF}")
-    return np.ascontiguousarray(values, dtype=np.uint32)
-
-
-def _plane_width(values: Counts) -> int:
     top = int(values.max()) if values.size else 0
-    return max(1, (top.bit_length() + 7) // 8)
+    if top > 0xFFFFFFFF or (values.size and values.dtype.kind != "u" and values.min() < 0):
+        raise FrameError("range", f"{name} holds {top}, over the bound of {0xFFFFFFFF}")
+    packed = np.ascontiguousarray(values, dtype=np.uint32)
+    return packed, max(1, (top.bit_length() + 7) // 8)
 
 
 def _split(data: bytes) -> tuple[bytes, bytes]:

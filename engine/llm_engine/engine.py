@@ -213,6 +213,11 @@ class LLMEngine:
             steps.post(lambda: steps.hooks.stop(name))
         await self._ask(SetHook(name, hook))
 
+    def set_quiet(self, *, quiet: bool) -> None:
+        """Count nothing and send no frames from the next step on; for `trimtab bench overhead`."""
+        steps = self._running()
+        steps.post(lambda: setattr(steps, "quiet", quiet))
+
     @property
     def active_hooks(self) -> tuple[str, ...]:
         """Hooks that run; a commit that reloads the bias ends those that move it."""

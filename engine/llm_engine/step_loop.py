@@ -79,6 +79,8 @@ class StepLoop:
         self._done: dict[int, StepDone] = {}
         self._step = 0
         self._stopping = False
+        self.quiet = False
+        """Counts no step and sends no frame: only `trimtab bench overhead` sets it."""
 
     def post(self, work: Callable[[], None]) -> None:
         """Have `work` done on the step thread between two steps; safe from any thread."""
@@ -105,7 +107,7 @@ class StepLoop:
                 self._run_step()
             else:
                 self.desk.hand_on()
-                self._listen(self._reporter.seconds_left(time.monotonic()))
+                self._listen(self._seconds_to_report())
         self.desk.hand_on()
 
     def admit(self, request: LiveRequest) -> None:
@@ -143,12 +145,17 @@ class StepLoop:
             self._group.broadcast(message)
 
     def _report(self, now: float) -> None:
-        if self._reporter.due(now):
+        if self._reporter.due(now) and not self.quiet:
             self.desk.hand_on()
             plan = self.commits.live.plan
             self._group.broadcast(
                 self._reporter.begin(now, self._frame_status(plan), plan.lkg_bias)
             )
+
+    def _seconds_to_report(self) -> float:
+        if self.quiet:
+            return self._config.frame_seconds
+        return self._reporter.seconds_left(time.monotonic())
 
     def _frame_status(self, plan: LivePlan) -> FrameStatus:
         scheduler = self.scheduler
@@ -183,12 +190,13 @@ class StepLoop:
         num_decode = sum(share.is_decode for share in shares)
         num_prefill = sum(share.num_tokens for share in shares) - num_decode
         ticks = self.hooks.due(started)
-        sampled = self._step % self._config.whatif_every == 0
+        records = self._config.recording and not self.quiet
+        sampled = records and self._step % self._config.whatif_every == 0
         for rank, own in enumerate(by_rank):
             plan = RunStep(
                 step=self._step, edition=edition.edition, phase=0 if num_prefill else 1,
-                num_tokens=num_decode + num_prefill, sampled=sampled, hook_ticks=ticks,
-                batch=pack(own),
+                num_tokens=num_decode + num_prefill, sampled=sampled, records=records,
+                hook_ticks=ticks, batch=pack(own),
             )  # fmt: skip
             self._group.send(rank, plan)
         self.desk.hand_on()

@@ -160,4 +160,6 @@ def _cells(bounds: str) -> int:
 def _u32(name: str, values: npt.NDArray[np.int64]) -> Counts:
     if name not in ARRAYS:
         raise KeyError(f"unknown frame array {name!r}; known: {', '.join(sorted(ARRAYS))}")
-    return np.clip(values, 0, _U32).astype(np.uint32)
+    if values.size and values.max() > _U32:
+        values = np.minimum(values, _U32)
+    return values.astype(np.uint32)

@@ -10,16 +10,3 @@ def cells_of(values: npt.ArrayLike, bounds: Sequence[float]) -> npt.NDArray[np.i
     """Count `values` into len(bounds) + 1 cells, int64; the last holds what is above all bounds."""
     cells = np.searchsorted(np.asarray(bounds), np.asarray(values, dtype=np.float64), side="left")
     return np.bincount(cells.ravel(), minlength=len(bounds) + 1).astype(np.int64)
-
-
-def cells_by_row(
-    values: npt.NDArray[np.floating], bounds: Sequence[float]
-) -> npt.NDArray[np.int64]:
-    """Count values [N, rows] into [rows, len(bounds) + 1]."""
-    samples, rows = values.shape
-    width = len(bounds) + 1
-    if samples == 0:
-        return np.zeros((rows, width), dtype=np.int64)
-    cells = np.searchsorted(np.asarray(bounds), values, side="left")
-    flat = (cells + np.arange(rows) * width).ravel()
-    return np.bincount(flat, minlength=rows * width).reshape(rows, width).astype(np.int64)

@@ -68,6 +68,7 @@ class RunStep:
         phase: 0 when any token of the group is a prefill token, else 1.
         num_tokens: tokens of the step over the group.
         sampled: whether this step is a shadow-routing sample.
+        records: whether this step is counted.
         hook_ticks: beats of each active hook that are due, by name.
         batch: this rank's sequences.
     """
@@ -77,6 +78,7 @@ class RunStep:
     phase: int
     num_tokens: int
     sampled: bool
+    records: bool
     hook_ticks: dict[str, int]
     batch: StepBatch
 

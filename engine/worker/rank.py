@@ -79,7 +79,8 @@ class Rank:
         self._runner = ModelRunner(decoder, cache)
         self._no_tokens = torch.zeros(0, dtype=torch.int64, device=self._device)
         layers, experts = model.num_moe_layers, model.moe.num_experts
-        self._recorder: StepRecorder | NullRecorder = NullRecorder()
+        self._no_recorder = NullRecorder()
+        self._recorder: StepRecorder | NullRecorder = self._no_recorder
         if config.recording:
             self._recorder = StepRecorder(
                 spec.rank, config.ranks, layers, experts, model.moe.top_k, self._device
@@ -130,8 +131,9 @@ class Rank:
         started = time.perf_counter()
         self._switch(message.edition)
         plans = self._plans
-        self._recorder.begin_step(message.step, plans.plan.generation, message.phase)
-        recorder, counts = self._recorders()
+        own = self._recorder if message.records else self._no_recorder
+        own.begin_step(message.step, plans.plan.generation, message.phase)
+        recorder, counts = self._recorders(own)
         phases = self._timer if message.sampled and self._traces else NO_PHASES
         self._hooks.before_step(plans.live_bias, message.num_tokens, message.hook_ticks)
         context = MoEStepContext(
@@ -163,13 +165,11 @@ class Rank:
             self._shadow.reservoir.clear()  # what was routed by the bias before says nothing now
         self._regulation.switched(reloaded=switch.reloaded_bias)
 
-    def _recorders(self) -> tuple[LayerRecorder, GroupCounts | None]:
+    def _recorders(self, own: LayerRecorder) -> tuple[LayerRecorder, GroupCounts | None]:
         if not self._hooks and not self._regulation.is_on:
-            return self._recorder, None
+            return own, None
         model = self._checkpoint.spec
-        counts = GroupCounts(
-            self._recorder, model.num_moe_layers, model.moe.num_experts, self._device
-        )
+        counts = GroupCounts(own, model.num_moe_layers, model.moe.num_experts, self._device)
         return counts, counts
 
     def _prepare(self, message: Prepare) -> Prepared:

@@ -1,6 +1,7 @@
 """The same prompts to the same number of greedy tokens: our engine, and `transformers`."""
 
 import asyncio
+import importlib
 import inspect
 import logging
 import os
@@ -114,9 +115,8 @@ class Transformers:
     """The same checkpoint in `transformers`, one thread; `implementation` runs the experts."""
 
     def __init__(self, checkpoint: Path, implementation: str) -> None:
-        from transformers import AutoModelForCausalLM
-
-        self._model: Any = AutoModelForCausalLM.from_pretrained(
+        self._library: Any = importlib.import_module("transformers")
+        self._model: Any = self._library.AutoModelForCausalLM.from_pretrained(
             checkpoint, dtype=torch.float32, experts_implementation=implementation
         ).eval()
 
@@ -141,19 +141,17 @@ class Transformers:
 
     def continuous_batching(self, workload: Workload) -> tuple[float, list[list[int]]]:
         """Seconds of its continuous batching, and the output tokens; not for MLA on CPU."""
-        from transformers import ContinuousBatchingConfig, GenerationConfig
-
         logging.getLogger("ContinuousBatchingLogger").setLevel(logging.CRITICAL)
         longest = max(len(prompt) for prompt in workload.prompts) + workload.output_tokens
         pages = len(workload.prompts) * -(-longest // _CACHE_PAGE_TOKENS)
         started = time.perf_counter()
         answers = self._model.generate_batch(
             [list(prompt) for prompt in workload.prompts],
-            generation_config=GenerationConfig(
+            generation_config=self._library.GenerationConfig(
                 max_new_tokens=workload.output_tokens, do_sample=False, eos_token_id=-1,
                 pad_token_id=0,
             ),
-            continuous_batching_config=ContinuousBatchingConfig(
+            continuous_batching_config=self._library.ContinuousBatchingConfig(
                 page_size=_CACHE_PAGE_TOKENS, num_blocks=pages + 1, max_batch_tokens=CHUNK_TOKENS
             ),
             warmup=False,

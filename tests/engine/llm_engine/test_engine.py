@@ -316,3 +316,22 @@ async def test_a_placement_becomes_live_without_changing_tokens_and_an_uneven_on
     assert len(await engine.complete("spill", max_tokens=12)) == 12
     await engine.commit(engine.plan(124, capacity_factor=None))
     assert await engine.complete("after", max_tokens=12) == before
+
+
+async def test_a_quiet_engine_counts_nothing_and_sends_no_frames(engine):
+    await engine.until(lambda: engine.frames and engine.frames[-1].header.steps == 0)
+    engine.set_quiet(quiet=True)
+    await engine.complete("quiet")
+    await asyncio.sleep(0.6)
+    sent = len(engine.frames)
+    await asyncio.sleep(0.6)
+    assert len(engine.frames) == sent
+    engine.set_quiet(quiet=False)
+    await engine.complete("loud", range(40, 80), 8)
+
+    def counted() -> int:
+        return sum(int(frame.arrays["assignments"].sum()) for frame in engine.frames[sent:])
+
+    wanted = (40 + 7) * engine.model.moe_layers * engine.model.top_k
+    await engine.until(lambda: counted() >= wanted)
+    assert counted() == wanted
