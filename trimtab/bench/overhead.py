@@ -8,17 +8,15 @@ request decodes all the time, so the time between two tokens of one of them is a
 import asyncio
 import random
 import statistics
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from time import perf_counter
 
 from engine.config import EngineConfig
-from engine.llm_engine.engine import LLMEngine
-from engine.llm_engine.exchange import GenerationRequest
+from trimtab.bench.decoding import Ticks, decoding
 from trimtab.bench.figure import Figure
 from trimtab.bench.generation import text_workload
 
@@ -53,7 +51,8 @@ async def measure(url: str, config: EngineConfig | None = None, limit: int = 100
     """One engine, on and off until its requests end or `limit` blocks have passed."""
     config = config or EngineConfig(ranks=2, frame_seconds=FRAME_SECONDS, telemetry_url=url)
     blocks: list[Block] = []
-    async with _decoding(config) as (engine, ticks):
+    prompts = text_workload(CONCURRENCY, PROMPT_TOKENS, PROMPT_TOKENS, OUTPUT_TOKENS)
+    async with decoding(config, prompts) as (engine, ticks):
         order = [True, False, False, True]
         for number in range(limit):
             recording = order[number % 4]
@@ -125,49 +124,7 @@ def _serve_sink(pipe: Connection) -> None:
     server.serve_forever()
 
 
-@asynccontextmanager
-async def _decoding(
-    config: EngineConfig,
-) -> AsyncIterator[tuple[LLMEngine, "asyncio.Queue[float | None]"]]:
-    """An engine whose requests all decode, and the time of every token of one of them."""
-    engine = LLMEngine(config)
-    await engine.start()
-    tasks: list[asyncio.Task[None]] = []
-    try:
-        workload = text_workload(CONCURRENCY, PROMPT_TOKENS, PROMPT_TOKENS, OUTPUT_TOKENS)
-        ticks: asyncio.Queue[float | None] = asyncio.Queue()
-        started = [asyncio.Event() for _ in workload.prompts]
-        for number, prompt in enumerate(workload.prompts):
-            request = GenerationRequest(
-                f"r{number}", prompt, workload.output_tokens, ignore_eos=True
-            )
-            own = ticks if number == 0 else None
-            tasks.append(asyncio.create_task(_read(engine, request, started[number], own)))
-        for event in started:
-            await event.wait()
-        while not ticks.empty():
-            ticks.get_nowait()
-        yield engine, ticks
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await engine.stop()
-
-
-async def _read(
-    engine: LLMEngine, request: GenerationRequest, started: asyncio.Event,
-    ticks: "asyncio.Queue[float | None] | None",
-) -> None:  # fmt: skip
-    async for _ in engine.generate(request):
-        started.set()
-        if ticks is not None:
-            ticks.put_nowait(perf_counter())
-    if ticks is not None:
-        ticks.put_nowait(None)
-
-
-async def _block(ticks: "asyncio.Queue[float | None]", *, recording: bool) -> Block | None:
+async def _block(ticks: Ticks, *, recording: bool) -> Block | None:
     """Steps for `BLOCK_SECONDS`, after a few that settle; None when the requests have ended."""
     first = None
     for _ in range(SETTLING_STEPS + 1):
