@@ -81,6 +81,15 @@ def cover(
     return Covered(total.window(engine_id, aligned.start, aligned.end), intervals, aligned)
 
 
+def rollups(
+    session: Session, engine_id: str, span: Span, tier: int, only: Collection[str] | None
+) -> Iterator[EngineWindow]:
+    """Stored intervals of one tier inside the span, oldest first."""
+    rows = [(tier, t0) for t0 in _listed(session, engine_id, tier, span)]
+    for _, _, window in _read(session, engine_id, rows, only):
+        yield window
+
+
 def _chosen(session: Session, engine_id: str, span: Span, finest: int) -> list[tuple[int, int]]:
     """(tier, t0) of the intervals to sum: the coarsest that fit, none twice."""
     rows: list[tuple[int, int]] = []
@@ -132,11 +141,13 @@ def _read(
         for first in range(0, len(wanted), 200):
             batch = wanted[first : first + 200]
             payloads = session.execute(
-                select(LoadRollup.t0, LoadRollup.payload).where(
+                select(LoadRollup.t0, LoadRollup.payload)
+                .where(
                     LoadRollup.engine_id == engine_id,
                     LoadRollup.tier == tier,
                     LoadRollup.t0.in_(batch),
                 )
+                .order_by(LoadRollup.t0)
             )
             for t0, payload in payloads:
                 try:

@@ -1,6 +1,6 @@
 """The history of every engine: what ingest writes to, and what everything else reads from."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from sqlalchemy import func, select
 
@@ -10,7 +10,7 @@ from controlplane.db.database import Database
 from controlplane.history import frames as stored
 from controlplane.history import pins, ring, tiers
 from controlplane.history.cache import FrameCache, key_of
-from controlplane.history.cover import Covered, cover, newest_minute_end
+from controlplane.history.cover import Covered, cover, newest_minute_end, rollups
 from controlplane.history.frames import Gap, NewestFrame
 from controlplane.history.models import EngineBoot
 from controlplane.history.ring import Appended, Outcome, ReceivedFrame
@@ -152,6 +152,26 @@ class History:
                     )  # fmt: skip
                 covered.append(cover(session, engine_id, span, finest, only, unsealed))
             return covered
+
+    def each_frame(self, engine_id: str, start: float, end: float) -> Iterator[EngineWindow]:
+        """Every frame of [start, end) as a window of its own, read a minute at a time."""
+        at = start
+        while at < end:
+            until = min(end, at + 60)
+            for frame in self.frames(engine_id, at, until):
+                began = frame.header.started_unix_seconds
+                stop = began + frame.header.interval_seconds
+                window = sum_frames(engine_id, began, stop, [frame])
+                if window is not None:
+                    yield window
+            at = until
+
+    def each_rollup(
+        self, engine_id: str, span: Span, tier: int, *, only: Collection[str] | None = None
+    ) -> Iterator[EngineWindow]:
+        """Every stored interval of a tier that touches the span, oldest first."""
+        with self.database.read() as session:
+            yield from rollups(session, engine_id, span.aligned(tier), tier, only)
 
     def pin(
         self, engine_id: str | None, started: float, ended: float, *, reason: str, actor: str

@@ -1,0 +1,68 @@
+"""`trimtab history export`."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from controlplane.db.database import open_database
+from tests.support.frames import START
+from tests.support.history import filled
+from trimtab.commands.history import command
+
+
+@pytest.fixture
+def stored(sqlite_url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRIMTAB_DATABASE_URL", sqlite_url)
+    database = open_database(sqlite_url)
+    history = filled(database)
+    yield history
+    database.close()
+
+
+def _export(tmp_path, *more: str, start: object = START, end: object = START + 120):
+    out = tmp_path / "out.parquet"
+    arguments = ["export", "--engine", "e0", "--start", str(start), "--end", str(end)]
+    result = CliRunner().invoke(command, [*arguments, "--out", str(out), *more])
+    return result, out
+
+
+@pytest.mark.parametrize(("tier", "intervals"), [("1", 12), ("10", 12), ("60", 2)])
+def test_loads_add_up_to_the_stored_frames(stored, tmp_path, tier, intervals):
+    result, out = _export(tmp_path, "--tier", tier)
+    assert result.exit_code == 0, result.output
+    table = pq.read_table(out)
+    window = stored.window("e0", START, START + 120)
+    assert window is not None
+    assert len(set(table["t0"].to_pylist())) == intervals
+    summed = np.zeros(window.arrays["assignments"].shape[1:], dtype=np.int64)
+    np.add.at(
+        summed, (table["layer"].to_numpy(), table["expert"].to_numpy()),
+        table["assignments"].to_numpy(),
+    )  # fmt: skip
+    assert np.array_equal(summed, window.arrays["assignments"].sum(axis=0))
+    assert set(table["phase"].to_pylist()) == {"prefill", "decode"}
+
+
+def test_layers_are_one_row_an_interval(stored, tmp_path):
+    result, out = _export(tmp_path, "--table", "layers", start="2023-11-14T22:14")
+    assert result.exit_code == 0, result.output
+    assert pq.read_table(out).num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--engine", "nobody"), "nobody"),
+        (("--start", "yesterday"), "yesterday"),
+        (("--end", "0"), "not before"),
+        (("--start", "1", "--end", "2"), "nothing is stored"),
+        (("--table", "layers", "--tier", "10"), "60 and 3600"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_no_file(stored, tmp_path, more, said):
+    result, out = _export(tmp_path, *more)
+    assert result.exit_code == 2
+    assert said in result.output
+    assert not out.exists()
