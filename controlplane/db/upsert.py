@@ -15,9 +15,24 @@ def upsert(
     """
     names = ", ".join(columns)
     values = ", ".join(f":{column}" for column in columns)
-    updates = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in keys)
-    condition = f" WHERE {only_where}" if only_where else ""
     return text(
         f"INSERT INTO {table} ({names}) VALUES ({values}) "  # noqa: S608 - names of our own
-        f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}{condition}"
+        + _on_conflict(columns, keys, only_where)
     )
+
+
+def upsert_select(
+    table: str, columns: Sequence[str], keys: Sequence[str], source: str, *, only_where: str = ""
+) -> str:
+    """The same with every row of another table as its values."""
+    names = ", ".join(columns)
+    return (
+        f"INSERT INTO {table} ({names}) SELECT {names} FROM {source} "  # noqa: S608 - names of our own
+        + _on_conflict(columns, keys, only_where)
+    )
+
+
+def _on_conflict(columns: Sequence[str], keys: Sequence[str], only_where: str) -> str:
+    updates = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in keys)
+    condition = f" WHERE {only_where}" if only_where else ""
+    return f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {updates}{condition}"

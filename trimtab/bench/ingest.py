@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.bench import postgresql_cluster
@@ -26,6 +25,7 @@ from trimtab.bench.plane import (
     running_plane,
 )
 from trimtab.bench.reference_load import LOAD_COUNTS
+from trimtab.bench.stream import Stream, wait_until
 
 ENGINES = tuple(f"e{i:02d}" for i in range(64))
 FRAMES_EACH = 96
@@ -34,8 +34,6 @@ SENDERS = 4
 FLEET_SECONDS = 90
 SETTLE_SECONDS = 20
 COUNTS_A_FRAME = 2 * LOAD_COUNTS
-MAX_LATE = 0.05
-"""Share of posts that may be late before the fleet's figure is refused."""
 ROW_COUNTS = 300_000
 
 
@@ -46,7 +44,7 @@ def run() -> list[Figure]:
     figures = [_throughput("sqlite", bodies, 20e6)]
     if postgresql_cluster.binaries() is not None:
         figures.append(_throughput("postgresql", bodies, 10e6))
-    return figures + _fleet(FrameMaker(phases=(1,)))
+    return figures + _fleet()
 
 
 def _bodies(maker: FrameMaker) -> dict[str, list[bytes]]:
@@ -105,85 +103,36 @@ def _send_all(plane: RunningPlane, bodies: dict[str, list[bytes]]) -> None:
     in_threads([ENGINES[i::SENDERS] for i in range(SENDERS)], send)
 
 
-@dataclass(slots=True)
-class _Fleet:
-    """What a minute and a half of 64 engines cost; `late` counts posts over a second behind."""
-
-    cpu_share: float = 0.0
-    rss_mb: float = 0.0
-    late: int = 0
-
-
-def _fleet(maker: FrameMaker) -> list[Figure]:
+def _fleet() -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with running_plane(f"sqlite:///{folder}/bench.db", folder, ENGINES) as plane:
-            measured = _one_hertz(plane, maker, FLEET_SECONDS)
+            share, late = _one_hertz(plane, FLEET_SECONDS)
+            rss = plane.peak_rss_mb()
     told = (
-        f"{len(ENGINES)} engines × {FLEET_SECONDS} s, sealing included; "
-        f"{measured.late} posts over 1 s late"
+        f"{len(ENGINES)} engines × {FLEET_SECONDS} s, sealing included; {late} posts over 1 s late"
     )
     return [
         Figure(
-            name="ingest.fleet64.core_share", value=measured.cpu_share, unit="cores", goal=0.10,
-            compare="<=", n=FLEET_SECONDS - SETTLE_SECONDS, against=told,
+            name="ingest.fleet64.core_share", value=share, unit="cores", goal=0.10, compare="<=",
+            n=FLEET_SECONDS - SETTLE_SECONDS, against=told,
         ),
         Figure(
-            name="ingest.fleet64.rss_mb", value=measured.rss_mb, unit="MiB", goal=300,
-            compare="<=", against="Prometheus at the same counts: 3,400 (reference)",
+            name="ingest.fleet64.rss_mb", value=rss, unit="MiB", goal=300, compare="<=",
+            against="Prometheus at the same counts: 3,400 (reference)",
         ),
     ]  # fmt: skip
 
 
-def _one_hertz(plane: RunningPlane, maker: FrameMaker, seconds: int) -> _Fleet:
-    """Post one frame an engine and second; CPU time is taken after a settling time."""
-    found = _Fleet()
-    start = time.time()  # noqa: TID251 - a benchmark uses the wall clock
-    began = time.perf_counter()
-    lock = threading.Lock()
-
-    def send(engines: Sequence[str]) -> None:
-        sender = Sender(plane)
-        for second in range(seconds):
-            for engine in engines:
-                behind = _wait_until(began + second + ENGINES.index(engine) / len(ENGINES))
-                with lock:
-                    found.late += behind > 1
-                status = sender.post(engine, maker.request(engine, second, 1, start))
-                if status != 200:
-                    raise RuntimeError(f"the control plane answered {status} to {engine}")
-        sender.close()
-
-    marks: list[tuple[float, float]] = []
-
-    def mark() -> None:
-        marks.append((time.perf_counter(), plane.cpu_seconds()))
-
-    timer = threading.Timer(SETTLE_SECONDS, mark)
-    timer.start()
-    try:
-        in_threads([[engine] for engine in ENGINES], send)
-    finally:
-        timer.join()
-    mark()
+def _one_hertz(plane: RunningPlane, seconds: int) -> tuple[float, int]:
+    """The share of one core after a settling time, and how many posts were late."""
+    with Stream(plane, seconds) as stream:
+        wait_until(time.perf_counter() + SETTLE_SECONDS)
+        began, cpu = time.perf_counter(), plane.cpu_seconds()
+        sent = stream.finish()
+        share = (plane.cpu_seconds() - cpu) / (time.perf_counter() - began)
     require_stored(plane, seconds)
-    if found.late > MAX_LATE * seconds * len(ENGINES):
-        raise RuntimeError(
-            f"{found.late} of {seconds * len(ENGINES)} posts were over 1 s late: this machine is "
-            "too busy to hold the load that the figure is of, so there is no figure"
-        )
-    (first_at, first_cpu), (last_at, last_cpu) = marks
-    found.cpu_share = (last_cpu - first_cpu) / (last_at - first_at)
-    found.rss_mb = plane.peak_rss_mb()
-    return found
-
-
-def _wait_until(due: float) -> float:
-    """Wait for a moment of `time.perf_counter`; gives how far behind it this was called."""
-    behind = time.perf_counter() - due
-    if behind < 0:
-        threading.Event().wait(-behind)
-    return max(behind, 0.0)
+    return share, sent.late
 
 
 def _row_per_count() -> float:
