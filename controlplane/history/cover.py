@@ -1,12 +1,16 @@
 """Sums over a span from stored rollups: coarse in the middle, fine at the edges."""
 
+import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Iterator
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from contract.frame import FrameHeader
 from contract.frame_codec import Frame
 from controlplane.errors import InvalidInputError
 from controlplane.history.chunk_codec import CorruptChunkError
@@ -14,11 +18,12 @@ from controlplane.history.models import LoadRollup
 from controlplane.history.summing import WindowSum
 from controlplane.history.tiers import FRAMES, ROLLUPS, Span
 from controlplane.history.window import EngineWindow
-from controlplane.history.window_codec import decode_window
+from controlplane.history.window_codec import Rollup, checked_header, decode_rollup
 
 logger = logging.getLogger(__name__)
 
 MAX_ROWS = 4000
+BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,11 @@ class Covered:
     span: Span
 
 
-def newest_minute_end(session: Session, engine_id: str) -> float | None:
-    """End of the newest sealed minute; None when there is none."""
+def newest_minute_end(session: Session, engine_ids: Sequence[str]) -> float | None:
+    """End of the newest sealed minute of any of the engines; None when there is none."""
     newest = session.scalar(
         select(func.max(LoadRollup.t0)).where(
-            LoadRollup.engine_id == engine_id, LoadRollup.tier == 60
+            LoadRollup.engine_id.in_(engine_ids), LoadRollup.tier == 60
         )
     )
     return None if newest is None else float(newest + 60)
@@ -42,115 +47,152 @@ def newest_minute_end(session: Session, engine_id: str) -> float | None:
 
 def cover(
     session: Session,
-    engine_id: str,
+    engine_ids: Sequence[str],
     span: Span,
     finest: int,
     only: Collection[str] | None,
-    unsealed: Iterable[Frame] = (),
-) -> Covered:
-    """The sum over the whole intervals of tier `finest` that touch the span, and `unsealed` frames.
+    unsealed: Mapping[str, Sequence[Frame]] | None = None,
+) -> list[Covered]:
+    """For each engine, the sum over the whole intervals of tier `finest` that touch the span.
 
-    An interval that a coarse tier lacks (an hour not yet summed) is taken from finer ones. A
-    damaged rollup is left out.
+    An interval that a coarse tier lacks (an hour not yet summed) is taken from finer ones;
+    `unsealed` frames are added. A damaged rollup is left out. Two statements a tier, however many
+    engines.
 
     Raises:
         InvalidInputError: more rows than one answer may read.
     """
     aligned = span.aligned(finest)
-    rows = _chosen(session, engine_id, aligned, finest)
-    if len(rows) > MAX_ROWS:
+    chosen = _chosen(session, engine_ids, aligned, finest)
+    if len(chosen) > MAX_ROWS:
         raise InvalidInputError(
-            f"the span needs {len(rows)} stored sums, one answer reads at most {MAX_ROWS}: "
+            f"the span needs {len(chosen)} stored sums, one answer reads at most {MAX_ROWS}: "
             "ask for a shorter span",
-            field="start", value=len(rows), bound=MAX_ROWS,
+            field="start", value=len(chosen), bound=MAX_ROWS,
         )  # fmt: skip
-    total = WindowSum()
-    intervals: dict[int, int] = {}
-    read: list[Span] = []
-    for tier, t0, window in _read(session, engine_id, sorted(rows, key=lambda row: row[1]), only):
-        total.merge(window)
-        intervals[tier] = intervals.get(tier, 0) + 1
-        read.append(Span(t0, t0 + tier))
-    for frame in unsealed:
-        total.add(frame)
-        intervals[FRAMES] = intervals.get(FRAMES, 0) + 1
+    sums = {engine_id: _Sum() for engine_id in engine_ids}
+    for key, rollup in _read(session, chosen, only):
+        try:
+            sums[key.engine_id].add_rollup(key, rollup)
+        except CorruptChunkError:
+            logger.exception("rollup %s/%s/%s is left out", *key)
+    for engine_id, frames in (unsealed or {}).items():
+        for frame in frames:
+            sums[engine_id].add_frame(frame)
+    return [found.covered(engine_id, aligned) for engine_id, found in sums.items()]
+
+
+class _Key(NamedTuple):
+    """What a rollup is stored under."""
+
+    engine_id: str
+    tier: int
+    t0: int
+
+
+class _Sum:
+    """One engine's sum. Headers are checked twice in all: a first one, and the newest."""
+
+    def __init__(self) -> None:
+        self._total = WindowSum()
+        self._intervals: dict[int, int] = {}
+        self._start, self._end = math.inf, -math.inf
+        self._header: FrameHeader | None = None
+        self._newest: Rollup | None = None
+
+    def add_rollup(self, key: _Key, rollup: Rollup) -> None:
+        self._header = self._header or checked_header(rollup.raw_header)
+        self._total.merge(rollup.window(self._header))
+        if self._newest is None or rollup.newest_started >= self._newest.newest_started:
+            self._newest = dataclasses.replace(rollup, arrays={}, by_generation={})
+        self._extend(key.tier, key.t0, key.t0 + key.tier)
+
+    def add_frame(self, frame: Frame) -> None:
+        self._settle_header()
+        self._total.add(frame)
         began = frame.header.started_unix_seconds
-        read.append(Span(began, began + frame.header.interval_seconds))
-    if read:
-        aligned = Span(min(piece.start for piece in read), max(piece.end for piece in read))
-    return Covered(total.window(engine_id, aligned.start, aligned.end), intervals, aligned)
+        self._extend(FRAMES, began, began + frame.header.interval_seconds)
+
+    def covered(self, engine_id: str, asked: Span) -> Covered:
+        self._settle_header()
+        span = Span(self._start, self._end) if self._intervals else asked
+        window = self._total.window(engine_id, span.start, span.end)
+        return Covered(window, self._intervals, span)
+
+    def _settle_header(self) -> None:
+        if self._newest is not None:
+            self._total.header = checked_header(self._newest.raw_header)
+            self._newest = None
+
+    def _extend(self, tier: int, start: float, end: float) -> None:
+        self._intervals[tier] = self._intervals.get(tier, 0) + 1
+        self._start, self._end = min(self._start, start), max(self._end, end)
 
 
 def rollups(
     session: Session, engine_id: str, span: Span, tier: int, only: Collection[str] | None
 ) -> Iterator[EngineWindow]:
     """Stored intervals of one tier inside the span, oldest first."""
-    rows = [(tier, t0) for t0 in _listed(session, engine_id, tier, span)]
-    for _, _, window in _read(session, engine_id, rows, only):
-        yield window
+    keys = _listed(session, [engine_id], (tier,), span)
+    for key, rollup in _read(session, sorted(keys, key=lambda key: key.t0), only):
+        try:
+            yield rollup.window()
+        except CorruptChunkError:
+            logger.exception("rollup %s/%s/%s is left out", *key)
 
 
-def _chosen(session: Session, engine_id: str, span: Span, finest: int) -> list[tuple[int, int]]:
-    """(tier, t0) of the intervals to sum: the coarsest that fit, none twice."""
-    rows: list[tuple[int, int]] = []
-    taken: list[Span] = []
-    for tier in ROLLUPS:
-        if tier < finest:
-            break
-        listed = _listed(session, engine_id, tier, span)
-        fresh = [t0 for t0 in listed if not _overlaps(taken, Span(t0, t0 + tier))]
-        rows += [(tier, t0) for t0 in fresh]
-        taken = sorted(taken + [Span(t0, t0 + tier) for t0 in fresh], key=lambda piece: piece.start)
-    return rows
+def _chosen(session: Session, engine_ids: Sequence[str], span: Span, finest: int) -> list[_Key]:
+    """The intervals to sum: the coarsest that fit, none twice."""
+    tiers = tuple(tier for tier in ROLLUPS if tier >= finest)
+    chosen: list[_Key] = []
+    taken: set[tuple[str, int, int]] = set()
+    for key in sorted(_listed(session, engine_ids, tiers, span), key=lambda key: -key.tier):
+        # Tiers divide one another, so an interval lies inside a coarser one or outside of it.
+        coarser = (tier for tier in tiers if tier > key.tier)
+        if any((key.engine_id, tier, key.t0 - key.t0 % tier) in taken for tier in coarser):
+            continue
+        taken.add(key)
+        chosen.append(key)
+    return chosen
 
 
-def _listed(session: Session, engine_id: str, tier: int, span: Span) -> list[int]:
-    return list(
-        session.scalars(
-            select(LoadRollup.t0)
-            .where(
-                LoadRollup.engine_id == engine_id,
-                LoadRollup.tier == tier,
-                LoadRollup.t0 >= span.start,
-                LoadRollup.t0 <= span.end - tier,
-            )
-            .order_by(LoadRollup.t0)
+def _listed(
+    session: Session, engine_ids: Sequence[str], tiers: Sequence[int], span: Span
+) -> list[_Key]:
+    rows = session.execute(
+        select(LoadRollup.engine_id, LoadRollup.tier, LoadRollup.t0).where(
+            LoadRollup.engine_id.in_(engine_ids),
+            LoadRollup.tier.in_(tiers),
+            LoadRollup.t0 >= span.start,
+            LoadRollup.t0 + LoadRollup.tier <= span.end,
+            LoadRollup.t0 < span.end,
         )
     )
-
-
-def _overlaps(taken: list[Span], piece: Span) -> bool:
-    low, high = 0, len(taken)
-    while low < high:
-        middle = (low + high) // 2
-        if taken[middle].end <= piece.start:
-            low = middle + 1
-        else:
-            high = middle
-    return low < len(taken) and taken[low].start < piece.end
+    return [_Key(*row) for row in rows]
 
 
 def _read(
-    session: Session,
-    engine_id: str,
-    rows: list[tuple[int, int]],
-    only: Collection[str] | None,
-) -> Iterator[tuple[int, int, EngineWindow]]:
-    for tier in ROLLUPS:
-        wanted = [t0 for of, t0 in rows if of == tier]
-        for first in range(0, len(wanted), 200):
-            batch = wanted[first : first + 200]
-            payloads = session.execute(
-                select(LoadRollup.t0, LoadRollup.payload)
+    session: Session, keys: Sequence[_Key], only: Collection[str] | None
+) -> Iterator[tuple[_Key, Rollup]]:
+    """Rollups by key, in the order of the keys within a batch's tier and start."""
+    for tier in sorted({key.tier for key in keys}, reverse=True):
+        wanted = [key for key in keys if key.tier == tier]
+        for first in range(0, len(wanted), BATCH):
+            batch = set(wanted[first : first + BATCH])
+            rows = session.execute(
+                select(LoadRollup.engine_id, LoadRollup.tier, LoadRollup.t0, LoadRollup.payload)
                 .where(
-                    LoadRollup.engine_id == engine_id,
+                    LoadRollup.engine_id.in_({key.engine_id for key in batch}),
                     LoadRollup.tier == tier,
-                    LoadRollup.t0.in_(batch),
+                    LoadRollup.t0.in_({key.t0 for key in batch}),
                 )
                 .order_by(LoadRollup.t0)
             )
-            for t0, payload in payloads:
+            for engine_id, _, t0, payload in rows:
+                key = _Key(engine_id, tier, t0)
+                if key not in batch:
+                    continue
                 try:
-                    yield tier, t0, decode_window(payload, only=only)
+                    yield key, decode_rollup(payload, only=only)
                 except CorruptChunkError:
-                    logger.exception("rollup %s/%s/%s is left out", engine_id, tier, t0)
+                    logger.exception("rollup %s/%s/%s is left out", *key)

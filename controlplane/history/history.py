@@ -117,8 +117,7 @@ class History:
     def sealed_until(self, engine_ids: Sequence[str]) -> float | None:
         """The latest minute's end up to which any of the engines is sealed; None for none."""
         with self.database.read() as session:
-            ends = [newest_minute_end(session, engine_id) for engine_id in engine_ids]
-        return max((end for end in ends if end is not None), default=None)
+            return newest_minute_end(session, engine_ids)
 
     def sums(
         self, engine_ids: Sequence[str], span: Span, *, only: Collection[str] | None = None
@@ -141,17 +140,16 @@ class History:
                 return [Covered(window, {tiers.FRAMES: window.frames}, span)]
             finest = 10
         with self.database.read() as session:
-            covered: list[Covered] = []
-            for engine_id in engine_ids:
-                unsealed: list[Frame] = []
-                if len(engine_ids) == 1:
-                    aligned = span.aligned(finest)
-                    unsealed += stored.frames_of_ring(
-                        session, self.cache, engine_id, aligned.start, aligned.end,
+            unsealed: dict[str, list[Frame]] = {}
+            if len(engine_ids) == 1:
+                aligned = span.aligned(finest)
+                unsealed[engine_ids[0]] = list(
+                    stored.frames_of_ring(
+                        session, self.cache, engine_ids[0], aligned.start, aligned.end,
                         unsealed_only=True,
-                    )  # fmt: skip
-                covered.append(cover(session, engine_id, span, finest, only, unsealed))
-            return covered
+                    )
+                )  # fmt: skip
+            return cover(session, engine_ids, span, finest, only, unsealed)
 
     def each_frame(self, engine_id: str, start: float, end: float) -> Iterator[EngineWindow]:
         """Every frame of [start, end) as a window of its own, read a minute at a time."""

@@ -8,7 +8,7 @@ import json
 import struct
 import zlib
 from collections.abc import Collection
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import zstandard
@@ -54,8 +54,61 @@ def encode_window(window: EngineWindow) -> bytes:
     return prefix + packed + b"".join(blobs)
 
 
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """A stored window, its header not yet checked: a sum of many needs only the newest one's.
+
+    Attributes:
+        plain: the scalar fields of `EngineWindow`.
+        raw_header: the newest frame's header as JSON values.
+        arrays, by_generation: what was unpacked.
+    """
+
+    plain: dict[str, Any]
+    raw_header: dict[str, Any]
+    arrays: dict[str, Sums]
+    by_generation: dict[int, dict[str, Sums]]
+
+    @property
+    def newest_started(self) -> float:
+        """Start of the newest frame."""
+        return float(self.raw_header.get("started_unix_seconds", 0.0))
+
+    def window(self, header: FrameHeader | None = None) -> EngineWindow:
+        """The window, with its own header, or with one that stands for many.
+
+        Raises:
+            CorruptChunkError: its own header is not one.
+        """
+        return EngineWindow(
+            header=header or checked_header(self.raw_header), arrays=self.arrays,
+            by_generation=self.by_generation, **self.plain,
+        )  # fmt: skip
+
+
+def checked_header(raw: dict[str, Any]) -> FrameHeader:
+    """A header from its JSON values.
+
+    Raises:
+        CorruptChunkError: it is not one.
+    """
+    try:
+        return FrameHeader.model_validate(raw)
+    except ValidationError as error:
+        raise CorruptChunkError(f"a rollup's header is not readable: {error}") from None
+
+
 def decode_window(data: bytes, *, only: Collection[str] | None = None) -> EngineWindow:
-    """The inverse; `only` names the arrays to unpack, None unpacks all.
+    """The inverse of `encode_window`; `only` names the arrays to unpack, None unpacks all.
+
+    Raises:
+        CorruptChunkError: what was asked for is damaged.
+    """
+    return decode_rollup(data, only=only).window()
+
+
+def decode_rollup(data: bytes, *, only: Collection[str] | None = None) -> Rollup:
+    """The same, without checking the header.
 
     Raises:
         CorruptChunkError: what was asked for is damaged.
@@ -78,12 +131,12 @@ def decode_window(data: bytes, *, only: Collection[str] | None = None) -> Engine
             else:
                 by_generation.setdefault(entry["of"], {})[name] = values
         plain = {name: index[name] for name in _PLAIN}
-        header = FrameHeader.model_validate(index["header"])
-    except (ValueError, KeyError, TypeError, ValidationError, zstandard.ZstdError) as error:
+        header = dict(index["header"])
+    except (ValueError, KeyError, TypeError, zstandard.ZstdError) as error:
         raise CorruptChunkError(f"a rollup is not readable: {error}") from None
     plain["tokens"] = tuple(plain["tokens"])
     plain["live_biases"] = tuple(plain["live_biases"])
-    return EngineWindow(header=header, arrays=arrays, by_generation=by_generation, **plain)
+    return Rollup(plain, header, arrays, by_generation)
 
 
 def _open(data: bytes) -> tuple[dict[str, Any], int]:
