@@ -65,6 +65,8 @@ class BiasUpdate(StrEnum):
 
 def rung_text(value: object) -> object:
     """Accept 1.25, 1 or "1.25" for a rung and give the ladder's own spelling."""
+    if isinstance(value, str) and value in CAPACITY_LADDER:
+        return value  # what every frame says
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         # Only plain decimals: Fraction("1e999999999") would compute for hours.
         text = str(value)

@@ -1,11 +1,10 @@
 """Sums over a span from stored rollups: coarse in the middle, fine at the edges."""
 
-import dataclasses
 import logging
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -98,13 +97,16 @@ class _Sum:
         self._intervals: dict[int, int] = {}
         self._start, self._end = math.inf, -math.inf
         self._header: FrameHeader | None = None
-        self._newest: Rollup | None = None
+        self._newest: dict[str, Any] | None = None
+        self._newest_started = -math.inf
 
     def add_rollup(self, key: _Key, rollup: Rollup) -> None:
-        self._header = self._header or checked_header(rollup.raw_header)
+        if self._header is None:
+            self._header = checked_header(rollup.raw_header)
+            self._newest_started = rollup.newest_started
+        elif rollup.newest_started >= self._newest_started:
+            self._newest, self._newest_started = rollup.raw_header, rollup.newest_started
         self._total.merge(rollup.window(self._header))
-        if self._newest is None or rollup.newest_started >= self._newest.newest_started:
-            self._newest = dataclasses.replace(rollup, arrays={}, by_generation={})
         self._extend(key.tier, key.t0, key.t0 + key.tier)
 
     def add_frame(self, frame: Frame) -> None:
@@ -121,7 +123,7 @@ class _Sum:
 
     def _settle_header(self) -> None:
         if self._newest is not None:
-            self._total.header = checked_header(self._newest.raw_header)
+            self._total.header = checked_header(self._newest)
             self._newest = None
 
     def _extend(self, tier: int, start: float, end: float) -> None:

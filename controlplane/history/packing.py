@@ -9,6 +9,7 @@
 import math
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -81,11 +82,13 @@ def unpack_planes(data: bytes, shape: Sequence[int]) -> Values:
     width = body[0] if body else 0
     if not 1 <= width <= 8 or len(body) != 1 + width * size:
         raise ValueError(f"byte planes of {len(body)} bytes do not hold {size} values")
-    values = np.zeros(size, dtype=np.uint64)
+    # 32 bits at a time where they suffice: half the memory to pass over.
+    held: np.dtype[Any] = np.dtype(np.uint32 if width <= 4 else np.uint64)
+    values: npt.NDArray[Any] = np.zeros(size, dtype=held)
     for plane in range(width):
         octets = np.frombuffer(body, dtype=np.uint8, count=size, offset=1 + plane * size)
-        values |= octets.astype(np.uint64) << np.uint64(8 * plane)
-    return values.reshape(tuple(shape))
+        np.bitwise_or(values, octets.astype(held) << held.type(8 * plane), out=values)
+    return values.astype(np.uint64, copy=False).reshape(tuple(shape))
 
 
 def _has_shares(values: Values | Counts) -> bool:

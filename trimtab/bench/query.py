@@ -1,9 +1,10 @@
 """`trimtab bench query`: answers over HTTP while 64 engines stream, 95th percentiles.
 
 The history is filled before the server starts: a minute of every engine, 24 hours of one engine,
-and 7 days of its layer rows.
+and 7 days of its hourly layer rows.
 """
 
+import dataclasses
 import http.client
 import tempfile
 import time
@@ -69,26 +70,25 @@ def _fill(database: Database, end: int) -> None:
     hours = range(end - WEEK_HOURS * 3600, end, 3600)
     _store(database, second, 60, minutes, rollups=set(minutes))
     _store(database, second, 3600, hours, rollups={t0 for t0 in hours if t0 >= minutes[0]})
-    week = range(end - WEEK_HOURS * 3600, minutes[0], 60)
-    _store(database, second, 60, week, rollups=set())
 
 
 def _store(
     database: Database, second: EngineWindow, tier: int, starts: range, *, rollups: set[int]
 ) -> None:
-    """Write intervals that all hold the same counts, as many seconds of them as they are long."""
+    """Write intervals that hold one frame a minute, so that an hour is the sum of its minutes."""
+    total = WindowSum()
+    for _ in range(tier // 60):
+        total.merge(second)
+    whole = total.window(second.engine_id, 0, tier)
+    if whole is None:
+        raise RuntimeError("the reference frame is empty")
     for first in range(0, len(starts), 500):
         with database.write() as session:
             for t0 in starts[first : first + 500]:
-                total = WindowSum()
-                total.merge(second)
-                window = total.window(second.engine_id, t0, t0 + tier)
-                if window is None:
-                    continue
+                window = dataclasses.replace(whole, start=t0, end=t0 + tier)
                 if t0 in rollups:
                     session.execute(UPSERT_ROLLUP, [rollup_row(window, tier)])
-                if t0 % 3600 == 0 or (tier == 60 and t0 in rollups):
-                    session.execute(UPSERT_SUMMARY, summarise(window, tier, t0))
+                session.execute(UPSERT_SUMMARY, summarise(window, tier, t0))
 
 
 def _measure(plane: RunningPlane, end: int) -> list[Figure]:

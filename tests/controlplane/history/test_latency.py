@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.history.latency import fraction_under, quantile
@@ -14,6 +14,7 @@ def _cells(values: list[float]):
     return np.bincount(np.searchsorted(BOUNDS, values, side="left"), minlength=4).astype(np.uint64)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=50), st.floats(0, 1))
 def test_a_quantile_lies_in_the_cell_of_the_true_one(values, q):
     at = quantile(_cells(values), BOUNDS, q)
@@ -25,6 +26,7 @@ def test_a_quantile_lies_in_the_cell_of_the_true_one(values, q):
     assert at.n == len(values)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=50), st.floats(0.01, 1))
 def test_a_share_is_bounded_and_exact_at_a_bound(values, threshold):
     share = fraction_under(_cells(values), BOUNDS, threshold)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -19,11 +19,13 @@ from controlplane.history.share_residual import fits, residuals, restore
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)
 
 
+@settings(deadline=None)
 @given(SHAPES.flatmap(lambda shape: arrays.arrays(np.uint64, shape)))
 def test_planes_are_lossless(values):
     assert np.array_equal(unpack_planes(pack_planes(values), values.shape), values)
 
 
+@settings(deadline=None)
 @given(
     SHAPES.flatmap(
         lambda shape: arrays.arrays(np.uint64, shape, elements=st.integers(0, 2**32 - 1))
@@ -34,6 +36,7 @@ def test_packing_is_lossless(values):
     assert np.array_equal(unpack(codec, data, values.shape), values)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 200, 60_000, 5_000_000]))
 def test_loads_are_lossless_through_residuals(seed, mean):
     rng = np.random.default_rng(seed)

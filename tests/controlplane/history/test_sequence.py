@@ -1,11 +1,12 @@
 """Sequences of a boot against an obvious model: the set of what has come."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.history.sequence import Arrival, BootSequence
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 30), max_size=60))
 def test_new_and_duplicate_agree_with_a_set(order):
     seen: set[int] = set()
@@ -20,6 +21,7 @@ def test_new_and_duplicate_agree_with_a_set(order):
         assert state.high == max(seen)
 
 
+@settings(deadline=None)
 @given(st.permutations(range(12)))
 def test_any_order_of_all_frames_leaves_no_hole(order):
     state = BootSequence()

@@ -1,7 +1,7 @@
 """Sums of frames."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.history.summing import WindowSum, sum_frames
@@ -40,6 +40,7 @@ def test_generation_arrays_follow_their_generation_not_their_slot():
     }  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.integers(1, 6), st.integers(0, 6))
 def test_a_sum_of_parts_is_the_sum_of_the_whole(count, cut):
     frames = _frames(count)
