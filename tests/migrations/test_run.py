@@ -34,3 +34,24 @@ def test_revisions_form_one_line_of_growing_numbers():
     revisions = [script.revision for script in scripts.walk_revisions()]
     assert revisions == sorted(revisions, reverse=True)
     assert len(scripts.get_heads()) == 1
+
+
+def test_data_survives_every_upgrade_from_the_first_revision(empty_database):
+    from pathlib import Path
+
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory(str(Path(run.__file__).parent))
+    revisions = [script.revision for script in reversed(list(scripts.walk_revisions()))]
+    run.upgrade(empty_database, revisions[0])
+    with empty_database.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO incident_pin (engine_id, started, ended, reason, actor, created_at)"
+            " VALUES ('e0', 1, 2, 'kept', 'anna', 3)"
+        )
+    for revision in revisions[1:]:
+        run.upgrade(empty_database, revision)
+        with empty_database.engine.connect() as connection:
+            rows = connection.exec_driver_sql("SELECT reason FROM incident_pin").all()
+        assert [tuple(row) for row in rows] == [("kept",)]
+    assert run.differences(empty_database) == []

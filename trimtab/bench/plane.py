@@ -45,11 +45,18 @@ class RunningPlane:
         return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
 
     def peak_rss_mb(self) -> float:
-        """Largest resident size so far, in MB of 2²⁰ bytes."""
+        """Largest resident size so far, in MiB."""
+        return self._memory("VmHWM")
+
+    def rss_mb(self) -> float:
+        """Resident size now, in MiB."""
+        return self._memory("VmRSS")
+
+    def _memory(self, field: str) -> float:
         for line in Path(f"/proc/{self.pid}/status").read_text("ascii").splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{field}:"):
                 return int(line.split()[1]) / 1024
-        return 0.0
+        raise RuntimeError(f"/proc/{self.pid}/status has no {field}")
 
     def get(self, path: str) -> tuple[int, bytes]:
         """One authorised GET."""
