@@ -74,14 +74,14 @@ FAULTS: dict[str, FaultSpec] = {
         FaultSpec(
             SURGE, FaultSide.LOAD, "requests arrive several times as fast",
             {
-                "rate_factor": Parameter(2.5, 1.0, 100.0, "times the trace's rate"),
+                "rate_factor": Parameter(4.0, 1.0, 100.0, "times the trace's rate"),
                 "seconds": Parameter(20.0, 1.0, 3600.0, "how long"),
             },
         ),
         FaultSpec(
             LONG_PROMPTS, FaultSide.LOAD, "a storm of long prompts beside the usual traffic",
             {
-                "per_second": Parameter(0.7, 0.01, 1000.0, "long prompts a second"),
+                "per_second": Parameter(1.0, 0.01, 1000.0, "long prompts a second"),
                 "prompt_tokens": Parameter(1500, 1, 1e6, "tokens of each"),
                 "seconds": Parameter(20.0, 1.0, 3600.0, "how long"),
             },

@@ -93,21 +93,28 @@ class Replayer:
     async def closed_loop(
         self, requests: Sequence[TraceRequest], concurrency: int, seconds: float
     ) -> float:
-        """Keep `concurrency` requests under way for `seconds`; gives completed requests/s."""
+        """Keep `concurrency` requests under way; gives completed requests/s over `seconds`.
+
+        The requests join one by one over a quarter of `seconds` first, which is not counted: all at
+        once would measure a burst that no traffic has.
+        """
         self.started = time.monotonic()
         upcoming = iter(enumerate(requests))
+        ramp = seconds / 4
 
-        async def worker(client: httpx.AsyncClient) -> None:
-            while self._elapsed() < seconds:
+        async def worker(client: httpx.AsyncClient, turn: int) -> None:
+            await asyncio.sleep(ramp * turn / concurrency)
+            while self._elapsed() < ramp + seconds:
                 index, request = next(upcoming, (-1, None))
                 if request is None:
                     return
                 await self._send(client, index, request, due=self._elapsed())
 
         async with self._target.client() as client:
-            await asyncio.gather(*(worker(client) for _ in range(concurrency)))
-        served = [result for result in self.results if result.error is None]
-        return len(served) / max(1e-9, self._elapsed())
+            await asyncio.gather(*(worker(client, turn) for turn in range(concurrency)))
+        ended = [r.due_s + r.duration_s for r in self.results if r.error is None]
+        counted = [at for at in ended if ramp <= at]
+        return len(counted) / max(1e-9, max(counted, default=ramp) - ramp)
 
     def _elapsed(self) -> float:
         return time.monotonic() - self.started
