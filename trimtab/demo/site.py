@@ -16,7 +16,7 @@ CONTEXT_TOKENS = 2048
 RANKS = 2
 # At C = 1.25 a chunk of one prompt overflows although its router is healthy; the demo starts where
 # a healthy reference checkpoint holds 5 %.
-START_CONFIG = RuntimeConfig(capacity_factor="2", cap_min=40, chunk_size=256, max_concurrency=48)
+START_CONFIG = RuntimeConfig(capacity_factor="2", cap_min=40, chunk_size=512, max_concurrency=64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ class Story:
         self._history = History(open_database(site.database_url), HistorySettings(), SystemClock())
         self._wall_start = 0.0
         self._moments = Moments()
+        self._storm_s: float | None = None
 
     async def login_link(self) -> str:
         """A one-time login URL for the web UI."""
@@ -134,7 +135,7 @@ class Story:
             self._narrator.say(f"Injected: {spec.meaning}. GPU dashboards would show nothing.")
             await self._bias_loop()
         elif fault in LOAD_FAULTS:
-            seconds = self._traffic.storm(fault, plan)
+            self._storm_s = seconds = self._traffic.storm(fault, plan)
             self._narrator.say(f"Injected for {seconds:.0f} s: {FAULTS[fault].meaning}.")
             await self._load_loop(seconds)
         else:
@@ -211,6 +212,8 @@ class Story:
         start = m.injected if m.injected is not None else m.good + timing.BEFORE_S
         until = m.acted if m.acted is not None else m.after
         during_start = max(start, until - timing.DURING_S)
+        if self._storm_s is not None:
+            during_start, until = start, start + self._storm_s
         losses = [loss for at, loss in self._watch.probes if start < at <= until]
         healthy = await self._control.newest_decision()
         return conclude(
