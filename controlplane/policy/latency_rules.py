@@ -16,6 +16,9 @@ from controlplane.policy.policy import ChunkRules, Policy
 from controlplane.policy.snapshot import Snapshot
 from controlplane.slo.status import SloName, SloState, SloStatus
 
+_APP_LIMITED = 0.5
+"""Below this share of the limit the load sets the concurrency, not the limit."""
+
 
 def tpot_candidates(
     snapshot: Snapshot, config: RuntimeConfig, policy: Policy, tpot: SloStatus
@@ -109,11 +112,11 @@ def _fewer(snapshot: Snapshot, config: RuntimeConfig, policy: Policy, told: str)
     if target >= current:
         blocked: Reason | None = Reason.AT_BOUND
         explanation = f"{told}; concurrency {current} is at its floor."
-    elif 0 < running <= target:
+    elif 0 < running <= target or 0 < running < current * _APP_LIMITED:
         blocked = Reason.KNOB_INERT
         explanation = (
-            f"{told} with {running} running sequences: fewer than the floor of {rules.floor} "
-            "would starve the service, and no limit above what runs changes anything."
+            f"{told} with {running} of {current} sequences running: the limit is not what makes "
+            "it slow, and cutting below what runs would starve the service."
         )
     else:
         blocked = None
@@ -135,7 +138,7 @@ def _more(
     """Back towards the baseline when requests wait for a slot and TPOT has room."""
     load, current = snapshot.load, config.max_concurrency
     baseline = snapshot.baseline.get(Knob.MAX_CONCURRENCY)
-    waits = load.queued > 0 and load.running >= current
+    waits = load.queued > 0 or (load.queue_share_of_ttft or 0.0) > policy.chunk.queue_share
     room = tpot.room_ratio if tpot.state is SloState.MET else None
     if (
         not waits or not isinstance(baseline, int) or current >= baseline
@@ -148,7 +151,7 @@ def _more(
         reason=Reason.TTFT_BREACH, target_slo=SloName.TTFT,
         blocked=Reason.AT_BOUND if target <= current else None,
         explanation=(
-            f"{told}; {load.queued} requests wait for one of {current} slots while TPOT has "
+            f"{told}; requests wait for one of {current} slots while TPOT has "
             f"{room:.0%} room: {target} slots."
         ),
         predicted="less queueing: TTFT down, TPOT up",

@@ -221,10 +221,18 @@ def test_tpot_of_a_decoding_engine_cuts_concurrency_by_a_fifth():
     assert made(decision) == (Knob.MAX_CONCURRENCY, 64, 51)
 
 
-def test_a_limit_that_nobody_reaches_is_set_below_what_runs():
+def test_a_limit_above_what_runs_is_set_below_what_runs():
+    facts = load(prefill_token_share=0.05, running=40)
+    decision = decide(snapshot(slos=slos(tpot=0.07), load=facts), DEFAULT)
+    assert made(decision) == (Knob.MAX_CONCURRENCY, 64, 32)
+
+
+def test_a_limit_that_the_load_is_far_from_is_not_cut():
     facts = load(prefill_token_share=0.05, running=20)
     decision = decide(snapshot(slos=slos(tpot=0.07), load=facts), DEFAULT)
-    assert made(decision) == (Knob.MAX_CONCURRENCY, 64, 16)
+    assert made(decision) == (Knob.CHUNK_SIZE, 512, 256)
+    lost = {each.knob: each.lost_because for each in decision.alternatives}
+    assert lost[Knob.MAX_CONCURRENCY] is Reason.KNOB_INERT
 
 
 def test_concurrency_stops_at_one():
