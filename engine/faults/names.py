@@ -74,8 +74,8 @@ FAULTS: dict[str, FaultSpec] = {
         FaultSpec(
             SURGE, FaultSide.LOAD, "requests arrive several times as fast",
             {
-                "rate_factor": Parameter(4.0, 1.0, 100.0, "times the trace's rate"),
-                "seconds": Parameter(20.0, 1.0, 3600.0, "how long"),
+                "rate_factor": Parameter(5.0, 1.0, 100.0, "times the trace's rate"),
+                "seconds": Parameter(25.0, 1.0, 3600.0, "how long"),
             },
         ),
         FaultSpec(
@@ -83,7 +83,7 @@ FAULTS: dict[str, FaultSpec] = {
             {
                 "per_second": Parameter(1.0, 0.01, 1000.0, "long prompts a second"),
                 "prompt_tokens": Parameter(1500, 1, 1e6, "tokens of each"),
-                "seconds": Parameter(20.0, 1.0, 3600.0, "how long"),
+                "seconds": Parameter(25.0, 1.0, 3600.0, "how long"),
             },
         ),
     )
