@@ -3,7 +3,6 @@
 Lives on the event loop; the step thread only takes requests and puts tokens.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator
 
 from engine.config import EngineConfig
@@ -12,6 +11,7 @@ from engine.llm_engine import clock
 from engine.llm_engine.exchange import GenerationRequest, ModelFacts, TokenEvent
 from engine.llm_engine.live_request import LiveRequest
 from engine.llm_engine.step_loop import StepLoop
+from engine.llm_engine.token_stream import TokenStream
 from engine.scheduling.admission import AdmissionLimits, check_queue, check_request
 from engine.scheduling.sequence import Sampling, Sequence, request_bucket
 from engine.telemetry.request_metrics import RequestMetrics
@@ -49,7 +49,7 @@ class Intake:
         is_over = False
         try:
             while not is_over:
-                event = await live.queue.get()
+                event = await live.tokens.get()
                 if isinstance(event, EngineError):
                     is_over = True
                     raise event
@@ -74,7 +74,7 @@ class Intake:
         except EngineError:
             self._metrics.count("rejected")
             raise
-        live = LiveRequest(self._sequence_of(request), asyncio.Queue(), arrived)
+        live = LiveRequest(self._sequence_of(request), TokenStream(), arrived)
         self._live.add(request.request_id)
         self._num_posted += 1
         self._steps.post(lambda: self._take(live))

@@ -1,16 +1,14 @@
 """A request that the engine works on: its sequence, its times, and where its tokens go."""
 
-import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-from engine.errors import EngineError
-from engine.llm_engine.exchange import TokenEvent
+from engine.llm_engine.token_stream import Event, TokenStream
 from engine.scheduling.sequence import Sequence
 
 _WINDOW_SECONDS = 10.0
 
-Delivery = tuple["asyncio.Queue[TokenEvent | EngineError]", TokenEvent | EngineError]
+Delivery = tuple[TokenStream, Event]
 
 
 @dataclass(slots=True)
@@ -19,22 +17,22 @@ class LiveRequest:
 
     Attributes:
         sequence: what the scheduler works on.
-        queue: where the event loop waits for tokens; touched on the event loop only.
+        tokens: where its reader waits for them; touched on the event loop only.
         arrived: when the server handed it over.
         first_token, last_token: when they were drawn, None before.
     """
 
     sequence: Sequence
-    queue: "asyncio.Queue[TokenEvent | EngineError]"
+    tokens: TokenStream
     arrived: float
     first_token: float | None = None
     last_token: float | None = None
 
 
 def deliver(deliveries: list[Delivery]) -> None:
-    """Put a step's tokens into their queues; runs on the event loop, once a step."""
-    for queue, event in deliveries:
-        queue.put_nowait(event)
+    """Hand a step's tokens to their readers; runs on the event loop, once a step."""
+    for tokens, event in deliveries:
+        tokens.put(event)
 
 
 @dataclass(slots=True)

@@ -72,29 +72,33 @@ class RequestDesk:
         if not self._advanced:
             return
         advanced, self._advanced = self._advanced, []
-        self._deliver([(request.queue, event) for request, event in advanced])
+        self._deliver([(request.tokens, event) for request, event in advanced])
+        self._observe_tokens([request for request, _ in advanced])
         for request, event in advanced:
-            self._observe_token(request)
             if event.finish_reason is not None:
                 self._observe_finish(request)
 
     def fail(self, error: EngineError) -> None:
         """Tell every reader that the engine is going down."""
         self.hand_on()
-        waiting: list[Delivery] = [(each.queue, error) for each in self._requests.values()]
+        waiting: list[Delivery] = [(each.tokens, error) for each in self._requests.values()]
         for _ in waiting:
             self._metrics.count("failed")
         self._requests.clear()
         self._deliver(waiting)
 
-    def _observe_token(self, request: LiveRequest) -> None:
+    def _observe_tokens(self, requests: Iterable[LiveRequest]) -> None:
         now = self._advanced_at
-        if request.last_token is None:
-            request.first_token = now
-            self._metrics.observe_ttft(_admitted_under(request.sequence), now - request.arrived)
-        else:
-            self._metrics.observe_inter_token(self._advanced_under, now - request.last_token)
-        request.last_token = now
+        gaps: list[float] = []
+        for request in requests:
+            if request.last_token is None:
+                request.first_token = now
+                self._metrics.observe_ttft(_admitted_under(request.sequence), now - request.arrived)
+            else:
+                gaps.append(now - request.last_token)
+            request.last_token = now
+        if gaps:
+            self._metrics.observe_inter_tokens(self._advanced_under, gaps)
 
     def _observe_finish(self, request: LiveRequest) -> None:
         now, sequence = self._advanced_at, request.sequence

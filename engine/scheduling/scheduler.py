@@ -8,13 +8,13 @@ chosen when it starts to run: the one with the fewest running sequences that has
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.scheduling.kv_blocks import KVBlocks
 from engine.scheduling.sequence import FinishReason, Sequence, SequenceState
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledSequence:
+class ScheduledSequence(NamedTuple):
     """A sequence's share of one step.
 
     Attributes:
@@ -90,10 +90,14 @@ class Scheduler:
         sequences from starting.
         """
         budget = limits.chunk_size
-        step = self._decodes(budget)
-        budget -= len(step)
+        decoding: list[Sequence] = []
+        prefilling: list[Sequence] = []
         for sequence in self.running:
-            if budget and not sequence.is_decoding:
+            (decoding if sequence.is_decoding else prefilling).append(sequence)
+        step = self._decodes(decoding, budget)
+        budget -= len(step)
+        for sequence in prefilling:
+            if budget and sequence.state is SequenceState.RUNNING:
                 step.append(_share(sequence, budget))
                 budget -= step[-1].num_tokens
         while budget and self.waiting and len(self.running) < limits.max_concurrency:
@@ -128,9 +132,8 @@ class Scheduler:
                     self._finish(sequence)
         return tuple(advanced)
 
-    def _decodes(self, budget: int) -> list[ScheduledSequence]:
+    def _decodes(self, decoding: list[Sequence], budget: int) -> list[ScheduledSequence]:
         """One token for each sequence that decodes; in turns where they exceed the budget."""
-        decoding = [sequence for sequence in self.running if sequence.is_decoding]
         if len(decoding) > budget:
             first = self._first_decode % len(decoding)
             decoding = (decoding + decoding)[first : first + budget]
@@ -138,12 +141,18 @@ class Scheduler:
         for sequence in decoding:
             if sequence.state is SequenceState.RUNNING:
                 self._make_room(sequence)
-        return [_share(each, 1) for each in decoding if each.state is SequenceState.RUNNING]
+        return [
+            ScheduledSequence(each, 1, is_decode=True, wants_token=True)
+            for each in decoding
+            if each.state is SequenceState.RUNNING
+        ]
 
     def _make_room(self, sequence: Sequence) -> None:
         """Find blocks for one token more: the rank's newest sequences give theirs if need be."""
         blocks = self._blocks_of(sequence)
         num_tokens = sequence.num_computed_tokens + 1
+        if num_tokens <= len(sequence.block_table) * blocks.block_tokens:
+            return
         while not blocks.can_allocate(sequence, num_tokens):
             victim = next(other for other in reversed(self.running) if other.rank == sequence.rank)
             self._preempt(victim)

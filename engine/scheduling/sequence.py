@@ -79,7 +79,8 @@ class Sequence:
     @property
     def is_decoding(self) -> bool:
         """Whether only its newest output token is left to pass the model."""
-        return self.num_output_tokens > 0 and self.num_uncomputed_tokens == 1
+        num_tokens = len(self.token_ids)
+        return num_tokens > self.num_prompt_tokens and num_tokens - self.num_computed_tokens == 1
 
     def append(self, token_id: int) -> None:
         """Take an output token and finish where it ends the sequence."""

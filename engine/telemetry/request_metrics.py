@@ -6,7 +6,7 @@ Thread-safe: the server's event loop and the step thread both observe.
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -73,9 +73,14 @@ class RequestMetrics:
         """Arrival to admission."""
         self._observe("queue_time", "queue", generation, seconds)
 
-    def observe_inter_token(self, generation: int, seconds: float) -> None:
-        """Gap between two output tokens, by live generation."""
-        self._observe("inter_token", "itl", generation, seconds)
+    def observe_inter_tokens(self, generation: int, seconds: Sequence[float]) -> None:
+        """Gaps between two output tokens of a step's sequences, by live generation."""
+        bounds = HISTOGRAM_BOUNDS["itl"]
+        with self._lock:
+            cells = self._cells("inter_token", generation, (len(bounds) + 1,))
+            for gap in seconds:
+                cells[bisect_left(bounds, gap)] += 1
+            self._add_sum("itl", sum(seconds))
 
     def observe_request(self, seconds: float) -> None:
         """Arrival to last token of a finished request."""

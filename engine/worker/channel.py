@@ -14,7 +14,7 @@ from typing import cast
 from engine.worker.messages import FromRank, ToRank
 
 _LENGTH = struct.Struct("<I")
-_READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 16
 
 
 class ChannelClosedError(Exception):

@@ -57,6 +57,32 @@ class StepBatch:
     top_p: Floats
     seed: Ints
 
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        """One run of bytes: eleven arrays of their own would take longer to pickle than to use."""
+        arrays = [getattr(self, name) for name, _ in _BATCH_LAYOUT]
+        data = bytearray().join(values.tobytes() for values in arrays)
+        return _read_batch, (data, [len(values) for values in arrays])
+
+
+_BATCH_LAYOUT = (
+    ("token_ids", np.dtype(np.int64)), ("num_tokens", np.dtype(np.int64)),
+    ("context_lengths", np.dtype(np.int64)), ("buckets", np.dtype(np.int64)),
+    ("blocks", np.dtype(np.int64)), ("num_blocks", np.dtype(np.int64)),
+    ("seed", np.dtype(np.int64)), ("temperature", np.dtype(np.float32)),
+    ("top_p", np.dtype(np.float32)), ("is_decode", np.dtype(np.bool_)),
+    ("wants_token", np.dtype(np.bool_)),
+)  # fmt: skip
+"""Widest first, so that every array is aligned."""
+
+
+def _read_batch(data: bytearray, lengths: list[int]) -> StepBatch:
+    arrays: dict[str, Any] = {}
+    offset = 0
+    for (name, dtype), length in zip(_BATCH_LAYOUT, lengths, strict=True):
+        arrays[name] = np.frombuffer(data, dtype, length, offset)
+        offset += length * dtype.itemsize
+    return StepBatch(**arrays)
+
 
 @dataclass(frozen=True, slots=True)
 class RunStep:

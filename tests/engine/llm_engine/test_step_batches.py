@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 
 from engine.llm_engine.step_batches import pack, position_seed, split_by_rank
@@ -44,6 +46,17 @@ def test_an_idle_rank_gets_empty_arrays_of_the_same_types():
     for name in idle.__slots__:
         assert getattr(idle, name).shape == (0,)
         assert getattr(idle, name).dtype == getattr(busy, name).dtype
+
+
+def test_a_batch_crosses_a_process_unchanged_and_can_be_written():
+    for shares in ([], [make_share("a", 0, computed=2, num_tokens=4)]):
+        batch = pack(shares)
+        read = pickle.loads(pickle.dumps(batch))
+        for name in batch.__slots__:
+            ours, theirs = getattr(batch, name), getattr(read, name)
+            assert ours.dtype == theirs.dtype
+            assert ours.tolist() == theirs.tolist()
+            assert theirs.flags.writeable
 
 
 def test_seeds_differ_by_position_and_by_sequence_and_fit_int64():
