@@ -1,7 +1,8 @@
 """One frame an interval: ranks drain between two steps, a thread of its own builds the frame."""
 
+import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,6 +13,8 @@ from engine.llm_engine.exchange import Bias
 from engine.telemetry.frame_builder import FrameBuilder, FrameStatus
 from engine.telemetry.request_metrics import RequestInterval, RequestMetrics
 from engine.worker.messages import Drain, Drained
+
+log = logging.getLogger(__name__)
 
 FrameSink = Callable[[Frame], None]
 
@@ -105,7 +108,7 @@ class FrameReporter:
         if len(opened.drained) == self._num_ranks:
             self.free_bytes = min(each.free_bytes for each in opened.drained.values())
             self._open = None
-            self._thread.submit(self._build, opened)
+            self._thread.submit(self._build, opened).add_done_callback(_log_failure)
 
     def close(self) -> None:
         """Finish what is being built."""
@@ -124,6 +127,12 @@ class FrameReporter:
         )
         for sink in self._sinks:
             sink(frame)
+
+
+def _log_failure(building: "Future[None]") -> None:
+    error = building.exception()
+    if error is not None:
+        log.error("a frame was lost: it could not be built", exc_info=error)
 
 
 def hash_of(bias: Bias) -> str:

@@ -26,8 +26,9 @@ def merge_exchanges(
     """
     slowest, phases = _slowest(ranks, layers)
     cells = _cells(slowest)
-    rank_of = [np.full(len(counts.step_ids), counts.rank) for counts in ranks]
-    own = [counts.exchange_seconds for counts in ranks]
+    logged = [counts for counts in ranks if len(counts.step_ids)]
+    rank_of = [np.full(len(counts.step_ids), counts.rank) for counts in logged]
+    own = [counts.exchange_seconds for counts in logged]
     empty = np.zeros((0, len(OPS), len(PARTS), layers), dtype=np.float32)
     by_step = (-1, 1, 1, 1)
     arrays: Arrays = {

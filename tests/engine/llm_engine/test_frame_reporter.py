@@ -88,3 +88,16 @@ def test_an_answer_to_another_frame_is_ignored():
     drain(reporter, message.frame + 1)
     reporter.close()
     assert frames == []
+
+
+def test_a_frame_that_cannot_be_built_is_logged_and_the_next_one_leaves(caplog):
+    frames: list = []
+    reporter = make_reporter(frames)
+    message = reporter.begin(1.0, STATUS, None)
+    for rank in (0, 1):
+        counts = RankCounts(rank, {"unknown": np.ones(1, np.int64)})
+        reporter.drained(rank, Drained(message.frame, counts, None, free_bytes=1))
+    drain(reporter, reporter.begin(2.0, STATUS, None).frame)
+    reporter.close()
+    assert "could not be built" in caplog.text
+    assert len(frames) == 1
