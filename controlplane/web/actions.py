@@ -31,7 +31,8 @@ def list_page(
     return page(
         request, viewer, "actions.html", twin="/api/v1/actions", actions=found[:PAGE],
         more=found[PAGE - 1].created_at if len(found) > PAGE else None, engine=engine,
-        phase=phase, phases=list(Phase), engines=governing.groups.everyone(),
+        phase=phase, paging=before is not None, phases=list(Phase),
+        engines=governing.groups.everyone(),
     )  # fmt: skip
 
 

@@ -48,6 +48,13 @@ def url(name: str) -> str:
     return f"{PREFIX}/{name}?v={ASSETS[name].version}"
 
 
+@router.get("/favicon.ico", include_in_schema=False)
+def favicon() -> Response:
+    """Browsers ask for it without being told to."""
+    icon = ASSETS["icon.svg"]
+    return Response(icon.body, media_type=icon.media_type, headers={"Cache-Control": "no-cache"})
+
+
 @router.get(PREFIX + "/{name:path}", include_in_schema=False)
 def static_file(name: str, request: Request, v: str = "") -> Response:
     """One file; a URL without the present version is looked up anew every time."""

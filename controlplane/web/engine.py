@@ -71,13 +71,17 @@ def known_engine(engine_id: str, governing: Governance, seen: list[str]) -> None
         )  # fmt: skip
 
 
-def live_summary(view: EngineView, governing: Governance, visitor: dict[str, Any]) -> str:
-    """The part of the page that is renewed while it is open."""
-    return fragment("parts/engine_summary.html", **summary(view, governing), **visitor)
+def live_parts(view: EngineView, governing: Governance, visitor: dict[str, Any]) -> dict[str, str]:
+    """The parts of the page that are renewed while it is open, by the name of their event."""
+    context = {**summary(view, governing), **visitor}
+    return {
+        "summary": fragment("parts/engine_summary.html", **context),
+        "config": fragment("parts/engine_config.html", **context),
+    }
 
 
 def summary(view: EngineView, governing: Governance) -> dict[str, Any]:
-    """What the top of the page shows."""
+    """What the renewed parts show."""
     return {
         "engine": view, "knobs": _knobs(view.engine_id, governing), "rungs": _rungs(view),
         "members": governing.groups.members(view.group) if view.configured else [],

@@ -6,7 +6,16 @@ from starlette.requests import Request
 from contract.problem import Problem
 from controlplane.web.rendering import page
 
-_MACHINE_PATHS = ("/api/", "/v1/", "/static/", "/healthz", "/readyz", "/metrics", "/live/")
+_MACHINE_PATHS = (
+    "/api/",
+    "/v1/",
+    "/static/",
+    "/favicon.ico",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/live/",
+)
 _NEXT = {
     401: "Open a login link to go on.",
     403: "Ask someone with that role to do it, or log in with a link for that role. If the page "

@@ -1,8 +1,8 @@
 """Server-sent events: pages renew themselves while somebody looks.
 
-A stream sends `html` when its part of the page changed, and for an engine also `load` (the expert
-matrix, base64 of `history.load_matrix.to_bytes`) and `tick` when a frame arrived. It ends after ten
-minutes: the browser comes back, and is asked again who it is.
+A stream sends the parts of the page that changed, as HTML, and for an engine also `load` (the
+expert matrix, base64 of `history.load_matrix.to_bytes`) and `tick` when a frame arrived. It ends
+after ten minutes: the browser comes back, and is asked again who it is.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ async def live_fleet(
     last = _Changed()
 
     def look() -> Events:
-        return last.html(fleet.live_table(engine_view.fleet(governing, history)))
+        return last.parts({"html": fleet.live_table(engine_view.fleet(governing, history))})
 
     return _stream(streams, look)
 
@@ -73,10 +73,8 @@ async def live_engine(
 
     def look() -> Events:
         view = engine_view.engine(governing, history, engine_id)
-        return [
-            *last.html(engine.live_summary(view, governing, visitor)),
-            *loads.look(view.newest_ended),
-        ]
+        parts = engine.live_parts(view, governing, visitor)
+        return [*last.parts(parts), *loads.look(view.newest_ended)]
 
     return _stream(streams, look)
 
@@ -89,7 +87,7 @@ async def live_action(
     last, visitor = _Changed(), shared(request, viewer)
 
     def look() -> Events:
-        return last.html(action_view.live_detail(governing, action_id, visitor))
+        return last.parts({"html": action_view.live_detail(governing, action_id, visitor)})
 
     return _stream(streams, look)
 
@@ -98,13 +96,13 @@ class _Changed:
     """Sends a part of the page only when it differs from what was sent last."""
 
     def __init__(self) -> None:
-        self._last = ""
+        self._last: dict[str, str] = {}
 
-    def html(self, html: str) -> Events:
-        if html == self._last:
-            return []
-        self._last = html
-        return [ServerSentEvent(html, event="html", retry=RETRY_MS)]
+    def parts(self, parts: dict[str, str]) -> Events:
+        """Events of the parts, by name, that changed."""
+        changed = {name: html for name, html in parts.items() if self._last.get(name) != html}
+        self._last |= changed
+        return [ServerSentEvent(html, event=name, retry=RETRY_MS) for name, html in changed.items()]
 
 
 class _Loads:

@@ -5,13 +5,20 @@ from fastapi import APIRouter, FastAPI
 from controlplane.web import (
     access,
     actions,
+    api_page,
     assets,
+    audit,
     charts,
+    decisions,
     differences,
     engine,
+    findings,
     fleet,
     live,
+    policies,
     rollback,
+    settings_page,
+    slos,
 )
 from controlplane.web.charts import PointCache
 from controlplane.web.headers import SecurityHeaders
@@ -20,7 +27,8 @@ from controlplane.web.live import Streams
 router = APIRouter()
 for part in (
     access.router, assets.router, fleet.router, charts.router, differences.router, rollback.router,
-    engine.router, actions.router, live.router,
+    engine.router, findings.router, actions.router, decisions.router, slos.router, policies.router,
+    audit.router, settings_page.router, settings_page.api, api_page.router, live.router,
 ):  # fmt: skip
     router.include_router(part)
 

@@ -1,5 +1,6 @@
 """Numbers, times and changes as people read them. Pure; used as template filters."""
 
+import re
 from datetime import UTC, datetime
 
 from controlplane.actuator.action import Change, ChangeKind
@@ -8,6 +9,7 @@ from controlplane.slo.status import SloName, SloStatus
 
 SHORT_HASH = 10
 NOTHING = "–"
+_HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 def utc(unix_seconds: float | None) -> str:
@@ -71,6 +73,11 @@ def short(content_hash: object) -> str:
     return text[:SHORT_HASH] if len(text) == 64 else text
 
 
+def brief(told: object) -> str:
+    """A sentence with its content hashes shortened."""
+    return _HASH.sub(lambda found: found[0][:SHORT_HASH], str(told))
+
+
 def words(name: object) -> str:
     """A code name as words: `awaiting_approval` → "awaiting approval"."""
     return str(name).replace("_", " ")
@@ -121,7 +128,7 @@ def change(of: Change) -> str:
 
 FILTERS = {
     "utc": utc, "iso": iso, "duration": duration, "latency": latency, "percent": percent,
-    "number": number, "short": short, "words": words, "slo_value": slo_value,
+    "number": number, "short": short, "words": words, "brief": brief, "slo_value": slo_value,
     "slo_objective": slo_objective, "in_unit": in_unit, "change": change,
     "verify_value": verify_value,
 }  # fmt: skip

@@ -111,3 +111,5 @@ class Plant:
             counts[name][0, cell + 1] = bad
         counts["request_time"][3] = self.requests
         counts["queue_time"][0, 1] = self.requests
+        counts["step_time"][0, :, 5] = 5
+        counts["a2a_layer"][..., 2] = 10

@@ -2,6 +2,7 @@
 
 const seconds = (v) => (v == null ? "–" : v < 1e-3 ? `${+(v * 1e6).toPrecision(3)} µs` : v < 1 ? `${+(v * 1e3).toPrecision(3)} ms` : `${+v.toPrecision(3)} s`);
 const percent = (v) => (v == null ? "–" : `${+(100 * v).toPrecision(3)} %`);
+const clock = (at, span) => new Date(at * 1000).toISOString().slice(...(span > 90000 ? [5, 16] : [11, span > 900 ? 16 : 19])).replace("T", " ");
 const plain = (v) => (v == null ? "–" : String(+v.toPrecision(4)));
 
 const SHOWN = {
@@ -29,6 +30,12 @@ function overlay(chart, data) {
     ctx.clip();
     ctx.lineWidth = ratio;
     ctx.strokeStyle = css("--faint");
+    if (plot.data.slice(1).every((column) => column.every((value) => value == null))) {
+      ctx.fillStyle = css("--faint");
+      ctx.font = `${13 * ratio}px system-ui, sans-serif`;
+      ctx.textAlign = "center";
+      ctx.fillText("nothing measured in this time", bbox.left + bbox.width / 2, bbox.top + bbox.height / 2);
+    }
     ctx.setLineDash([2 * ratio, 3 * ratio]);
     for (const mark of data().marks) {
       const x = plot.valToPos(mark.at, "x", true);
@@ -67,9 +74,9 @@ function options(chart, width, data) {
     legend: { live: true },
     scales: {
       x: { time: true, range: () => [data().start, data().end] },
-      y: { range: (_plot, _low, high) => [0, 1.12 * Math.max(high || 0, (chart.line && data().lines[chart.line]) || 0, 1e-9)] },
+      y: { range: (_plot, _low, high) => [0, 1.12 * Math.max(high || 0, (chart.line && data().lines[chart.line]) || 0) || 1] },
     },
-    axes: [{ ...axis, label: "time (UTC)" }, { ...axis, size: 62, label: chart.unit, values: (_plot, ticks) => ticks.map(chart.text) }],
+    axes: [{ ...axis, label: "time (UTC)", values: (_plot, ticks) => ticks.map((at) => clock(at, data().end - data().start)) }, { ...axis, size: 62, label: chart.unit, values: (_plot, ticks) => ticks.map(chart.text) }],
     series: [
       { label: "at", value: (_plot, v) => (v == null ? "–" : new Date(v * 1000).toISOString().slice(11, 19)) },
       ...chart.of.map(([label], i) => ({ label, stroke: colour[i], width: 1.6, dash: dash[i], points: { show: false }, spanGaps: false, value: (_plot, v) => chart.text(v) })),

@@ -1,4 +1,4 @@
-// Pages renew themselves: server-sent events swap the marked part, and times count on.
+// Pages renew themselves: server-sent events swap the marked parts, and times count on.
 // A hidden tab lets its stream go: browsers allow only six connections to one host.
 
 const HIDDEN_GRACE_MS = 20000;
@@ -37,7 +37,7 @@ function swap(target, html) {
 }
 
 function live(root) {
-  const part = root.querySelector("[data-live-html]");
+  const parts = [...root.querySelectorAll("[data-live-html]")];
   const state = document.querySelector("[data-live-state]");
   let source = null;
   let hiding = 0;
@@ -55,7 +55,7 @@ function live(root) {
       say("reconnecting…", "off");
       if (source && source.readyState === EventSource.CLOSED) { close("stream ended; trying again…"); setTimeout(open, 5000); }
     };
-    source.addEventListener("html", (event) => swap(part, event.data));
+    for (const part of parts) source.addEventListener(part.dataset.liveHtml || "html", (event) => swap(part, event.data));
     source.addEventListener("gone", () => { close("gone"); });
     for (const name of ["load", "tick"]) {
       source.addEventListener(name, (event) => root.dispatchEvent(new CustomEvent(`live-${name}`, { detail: event.data })));
