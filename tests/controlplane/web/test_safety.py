@@ -7,7 +7,7 @@ from controlplane.web.assets import ASSETS, url
 from tests.support.frames import make_frame, received
 
 HOSTILE = '"><script>alert(1)</script>'
-OPERATOR_FORMS = (
+OPERATOR_FORMS: tuple = (
     ("/actions/{action}/approve", {}),
     ("/actions/{action}/reject", {"reason": "no"}),
     ("/actions/{action}/abort", {}),
