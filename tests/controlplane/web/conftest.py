@@ -150,7 +150,7 @@ def drifted(site) -> Site:
     return drift(site)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def looked_at(sqlite_template, tmp_path_factory, loopback_host) -> Iterator[Site]:
     """A drifted site that tests only look at."""
     file = tmp_path_factory.mktemp("site") / "trimtab.db"

@@ -7,7 +7,7 @@ from controlplane.web.assets import ASSETS, url
 from tests.support.frames import make_frame, received
 
 HOSTILE = '"><script>alert(1)</script>'
-OPERATOR_FORMS: tuple = (
+OPERATOR_FORMS: tuple[tuple[str, dict[str, str]], ...] = (
     ("/actions/{action}/approve", {}),
     ("/actions/{action}/reject", {"reason": "no"}),
     ("/actions/{action}/abort", {}),
@@ -18,7 +18,7 @@ OPERATOR_FORMS: tuple = (
     ("/settings/pins", {"engine_id": "engine-0", "knob": "chunk_size", "reason": "x"}),
     ("/settings/pins/remove", {"engine_id": "engine-0", "knob": "chunk_size"}),
 )
-ADMIN_FORMS = (
+ADMIN_FORMS: tuple[tuple[str, dict[str, str]], ...] = (
     ("/policies/assign", {"engine_id": "engine-0", "policy": "default"}),
     ("/policies/default", {"document": "name: default", "note": "x"}),
     ("/settings/tokens", {"name": "t", "role": "viewer"}),
@@ -29,35 +29,37 @@ ADMIN_FORMS = (
 )
 
 
-def test_viewers_have_no_controls_and_the_server_refuses_them_anyway(drifted):
-    html = drifted.browsers[Role.VIEWER].get(f"/actions/{drifted.action_id}").text
+def test_viewers_have_no_controls_and_the_server_refuses_them_anyway(looked_at):
+    html = looked_at.browsers[Role.VIEWER].get(f"/actions/{looked_at.action_id}").text
     for button in ("approve", "reject", "abort"):
         assert f'id="{button}"' not in html
-    good = drifted.engine.last_known_good
-    page = drifted.browsers[Role.VIEWER].get(f"/engines/engine-0/rollback?kind=bias&to={good}").text
+    good = looked_at.engine.last_known_good
+    page = (
+        looked_at.browsers[Role.VIEWER].get(f"/engines/engine-0/rollback?kind=bias&to={good}").text
+    )
     assert 'id="roll-back"' not in page
     for path, data in OPERATOR_FORMS:
-        answer = drifted.post(Role.VIEWER, path.format(action=drifted.action_id), data)
+        answer = looked_at.post(Role.VIEWER, path.format(action=looked_at.action_id), data)
         assert answer.status_code == 403, path
         assert "this needs operator" in answer.text
 
 
-def test_operators_do_not_administer(site):
-    html = site.browsers[Role.OPERATOR].get("/settings").text
+def test_operators_do_not_administer(looked_at):
+    html = looked_at.browsers[Role.OPERATOR].get("/settings").text
     assert 'id="tokens"' not in html
     assert 'id="new-freeze"' in html
     for path, data in ADMIN_FORMS:
-        assert site.post(Role.OPERATOR, path, data).status_code == 403, path
-    assert site.browsers[Role.OPERATOR].get("/api/v1/settings").json()["tokens"] == []
+        assert looked_at.post(Role.OPERATOR, path, data).status_code == 403, path
+    assert looked_at.browsers[Role.OPERATOR].get("/api/v1/settings").json()["tokens"] == []
 
 
-def test_a_form_without_its_csrf_token_changes_nothing(drifted):
+def test_a_form_without_its_csrf_token_changes_nothing(looked_at):
     for path, data in (*OPERATOR_FORMS, *ADMIN_FORMS):
-        where = path.format(action=drifted.action_id)
+        where = path.format(action=looked_at.action_id)
         for sent in (data, {**data, "csrf_token": "wrong"}):
-            answer = drifted.browsers[Role.ADMIN].post(where, data=sent)
+            answer = looked_at.browsers[Role.ADMIN].post(where, data=sent)
             assert answer.status_code == 403, path
-    denied = drifted.browsers[Role.ADMIN].get("/api/v1/audit?kind=access.denied").json()
+    denied = looked_at.browsers[Role.ADMIN].get("/api/v1/audit?kind=access.denied").json()
     assert denied[0]["detail"]["need"] == "csrf"
 
 
@@ -74,9 +76,9 @@ def test_hostile_names_and_reasons_are_escaped(site):
         assert answer.status_code in {200, 404}
 
 
-def test_every_answer_carries_a_strict_policy(site):
+def test_every_answer_carries_a_strict_policy(looked_at):
     for path in ("/", "/nothing", "/api/v1/fleet", url("style.css")):
-        answer = site.browsers[Role.ADMIN].get(path)
+        answer = looked_at.browsers[Role.ADMIN].get(path)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "script-src 'self'" in policy
@@ -86,19 +88,19 @@ def test_every_answer_carries_a_strict_policy(site):
         assert answer.headers["x-frame-options"] == "DENY"
 
 
-def test_without_a_login_every_page_says_how_to_get_a_link(site):
+def test_without_a_login_every_page_says_how_to_get_a_link(looked_at):
     for path in ("/", "/settings", "/engines/engine-0", "/login", "/login?link=used"):
-        answer = site.anonymous.get(path, headers={"Accept": "text/html"})
+        answer = looked_at.anonymous.get(path, headers={"Accept": "text/html"})
         assert answer.status_code == 401
         assert "trimtab token login" in answer.text
         assert "engine-0" not in answer.text
 
 
-def test_machines_get_problem_details(site):
-    answer = site.anonymous.get("/settings", headers={"Accept": "*/*"})
+def test_machines_get_problem_details(looked_at):
+    answer = looked_at.anonymous.get("/settings", headers={"Accept": "*/*"})
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/problem+json"
-    assert site.anonymous.get("/nothing").headers["content-type"] == "application/problem+json"
+    assert looked_at.anonymous.get("/nothing").headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize(
@@ -114,15 +116,15 @@ def test_machines_get_problem_details(site):
         ("/policies/none", 404, "known: default"),
     ],
 )
-def test_an_error_page_says_what_and_what_next(site, path, status, told):
-    answer = site.browsers[Role.OPERATOR].get(path)
+def test_an_error_page_says_what_and_what_next(looked_at, path, status, told):
+    answer = looked_at.browsers[Role.OPERATOR].get(path)
     assert answer.status_code == status
     assert told in answer.text
     assert "What to do" in answer.text
 
 
-def test_an_error_page_links_back_only_to_this_site(site):
-    browser = site.browsers[Role.VIEWER]
+def test_an_error_page_links_back_only_to_this_site(looked_at):
+    browser = looked_at.browsers[Role.VIEWER]
     here = browser.get("/nothing", headers={"Referer": "http://127.0.0.1/settings"}).text
     assert 'href="/settings">Back' in here
     for elsewhere in ("http://evil.example/x", "http://127.0.0.1//evil.example/"):
@@ -130,18 +132,18 @@ def test_an_error_page_links_back_only_to_this_site(site):
         assert "//evil" not in html
 
 
-def test_assets_are_kept_by_their_hash(site):
+def test_assets_are_kept_by_their_hash(looked_at):
     for name in ASSETS:
-        fresh = site.anonymous.get(url(name))
+        fresh = looked_at.anonymous.get(url(name))
         assert fresh.status_code == 200
         assert "immutable" in fresh.headers["cache-control"]
-        old = site.anonymous.get(f"/static/{name}?v=old")
+        old = looked_at.anonymous.get(f"/static/{name}?v=old")
         assert old.headers["cache-control"] == "no-cache"
-    tag = site.anonymous.get(url("style.css")).headers["etag"]
-    again = site.anonymous.get(url("style.css"), headers={"If-None-Match": tag})
+    tag = looked_at.anonymous.get(url("style.css")).headers["etag"]
+    again = looked_at.anonymous.get(url("style.css"), headers={"If-None-Match": tag})
     assert again.status_code == 304
-    assert site.anonymous.get("/static/../router.py").status_code == 404
-    assert site.anonymous.get("/static/%2e%2e/router.py").status_code == 404
+    assert looked_at.anonymous.get("/static/../router.py").status_code == 404
+    assert looked_at.anonymous.get("/static/%2e%2e/router.py").status_code == 404
 
 
 def test_an_unreachable_engine_makes_an_error_page_not_a_crash(site):
