@@ -13,11 +13,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from controlplane.errors import StorageError
+from controlplane.errors import InvalidInputError, StorageError
 
 _WRITE = "trimtab_write"
 _SNAPSHOT = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -49,6 +49,7 @@ class Database:
 
         Raises:
             StorageError: the database does not answer.
+            InvalidInputError: a value that was asked for fits no column.
         """
         with _storage_errors(), Session(self.engine, expire_on_commit=False) as session:
             if not self.is_sqlite:
@@ -61,6 +62,7 @@ class Database:
 
         Raises:
             StorageError: the database cannot take the write now; nothing was stored.
+            InvalidInputError: a value fits no column; nothing was stored.
         """
         turn: AbstractContextManager[Any] = self._one_writer or nullcontext()
         with (
@@ -110,6 +112,9 @@ def _storage_errors() -> Iterator[None]:
         yield
     except IntegrityError:
         raise
+    except (DataError, OverflowError) as error:
+        said = error.orig if isinstance(error, DataError) else error
+        raise InvalidInputError(f"a value is outside what the database stores: {said}") from error
     except DBAPIError as error:
         raise StorageError(f"the database cannot serve this now: {error.orig}") from error
     except PoolTimeoutError as error:

@@ -47,7 +47,10 @@ def _receiver(request: Request) -> Receiver:
     return receiver
 
 
-router = APIRouter(tags=["ingest"])
+UNBOUNDED = 2**63
+"""For the framework: `IngestSettings.max_body_bytes` bounds a request with frames."""
+
+router = APIRouter(tags=["ingest"], max_body_size=UNBOUNDED)
 
 
 @router.post(

@@ -1,6 +1,6 @@
 """Sorting the frames of a request: readable and the sender's own, or refused and why. Pure."""
 
-import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,10 +8,13 @@ from contract import CONTRACT_VERSION
 from contract.frame import FrameHeader
 from contract.frame_codec import FrameError, decode
 from controlplane.history.ring import ReceivedFrame
+from controlplane.ingest.storable import unstorable
 
 MALFORMED = "malformed"
 FOREIGN = "foreign"
 VERSION = "version"
+_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
+_SHOWN = 40
 EARLIEST, LATEST = 0.0, 4_102_444_800.0
 """Starts that a frame may have: 1970 to 2100, in unix seconds."""
 
@@ -72,13 +75,14 @@ def _refusal(header: FrameHeader, engine_id: str) -> Refusal | None:
             f"started_unix_seconds is {header.started_unix_seconds}, "
             f"allowed is {EARLIEST:.0f} to {LATEST:.0f}",
         )
-    if not (math.isfinite(header.gate_mass_kept) and math.isfinite(header.gate_mass_total)):
-        return Refusal(MALFORMED, "gate_mass_kept or gate_mass_total is not finite")
+    reason = unstorable(header)
+    if reason:
+        return Refusal(MALFORMED, reason)
     theirs = _version(header.contract_version)
     if theirs is None or theirs[0] != _OURS[0]:
         return Refusal(
             VERSION,
-            f"contract_version {header.contract_version!r} is not readable here; "
+            f"contract_version {header.contract_version[:_SHOWN]!r} is not readable here; "
             f"this reads {_OURS[0]}.x",
         )
     return None
@@ -90,8 +94,8 @@ def _is_newer(header: FrameHeader) -> bool:
 
 
 def _version(text: str) -> tuple[int, int] | None:
-    major, _, minor = text.partition(".")
-    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+    parts = _VERSION.fullmatch(text)
+    return None if parts is None else (int(parts[1]), int(parts[2]))
 
 
 _OURS = _version(CONTRACT_VERSION) or (0, 0)

@@ -13,7 +13,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from controlplane.clock import Clock
-from controlplane.errors import OverloadedError, StorageError, TrimtabError
+from controlplane.errors import (
+    InvalidInputError,
+    OverloadedError,
+    StorageError,
+    TrimtabError,
+)
 from controlplane.history.history import History
 from controlplane.history.ring import Appended, Outcome, ReceivedFrame
 from controlplane.metrics import Instruments
@@ -131,12 +136,16 @@ class FrameWriter:
         began = self._clock.monotonic()
         try:
             appended = self._history.append(frames)
-        except TrimtabError as error:
+        except StorageError as error:
             self._fail(group, error)
+            return
+        except TrimtabError as error:
+            self._store_apart(group, error)
             return
         except Exception as error:
             logger.exception("storing a group of frames failed")
-            self._fail(group, StorageError(f"storing the frames failed: {type(error).__name__}"))
+            said = f"the frames cannot be stored: {type(error).__name__}"
+            self._store_apart(group, InvalidInputError(said))
             return
         self._failure = None
         seconds = self._clock.monotonic() - began
@@ -148,6 +157,14 @@ class FrameWriter:
         outcomes = iter(appended.outcomes)
         for waiting in group:
             waiting.done.set_result([next(outcomes) for _ in waiting.frames])
+
+    def _store_apart(self, group: list[_Waiting], error: TrimtabError) -> None:
+        """The fault is in a frame: its request fails alone, and those of others are stored."""
+        if len(group) == 1:
+            group[0].done.set_exception(error)
+            return
+        for waiting in group:
+            self._store([waiting])
 
     def _fail(self, group: list[_Waiting], error: TrimtabError) -> None:
         self._failure = (self._clock.monotonic(), error.detail)

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select, text
 
 from controlplane.db.database import open_database
-from controlplane.errors import StorageError
+from controlplane.errors import InvalidInputError, StorageError
 from controlplane.history.models import IncidentPin
 
 
@@ -89,3 +89,8 @@ def test_a_database_that_is_gone_is_a_storage_error():
 
 def test_the_sqlite_file_is_private(sqlite_database, tmp_path):
     assert (tmp_path / "trimtab.db").stat().st_mode & 0o077 == 0
+
+
+def test_a_number_that_no_column_holds_is_the_callers_mistake(database):
+    with pytest.raises(InvalidInputError, match="outside"), database.read() as session:
+        session.scalars(select(IncidentPin).where(IncidentPin.id == 10**30)).all()

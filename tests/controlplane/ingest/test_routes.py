@@ -18,9 +18,17 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 from contract.frame_codec import encode
 from controlplane.app import Plane, create_app
 from controlplane.auth.access import Denied
-from controlplane.errors import StorageError
+from controlplane.errors import InvalidInputError, StorageError
+from controlplane.ingest.writer import _Waiting
 from controlplane.settings import load_settings
-from tests.support.frames import START, export_body, export_request, gzipped, make_frame
+from tests.support.frames import (
+    START,
+    export_body,
+    export_request,
+    gzipped,
+    make_frame,
+    received,
+)
 from tests.support.server import serving
 
 TOKEN = "tt_engine-zero-secret"
@@ -267,3 +275,33 @@ def test_metrics_count_frames_by_outcome_and_gaps(running):
     assert 'trimtab_ingest_frames_total{engine="e0",outcome="duplicate"} 1.0' in text
     assert 'trimtab_frame_gaps_total{engine="e0"} 2.0' in text
     assert "_created" not in text
+
+
+@pytest.mark.parametrize(
+    "header",
+    [{"sequence": 10**30, "started": START}, {"dropped_before": 2**63}, {"probe_nll": float("nan")},
+     {"contract_version": "9" * 5000 + ".1"}],
+    ids=["sequence", "dropped_before", "probe_nll", "contract_version"],
+)  # fmt: skip
+def test_a_frame_that_no_database_holds_is_malformed_and_not_to_be_retried(running, header):
+    response = running.post(export_body(make_frame(**header)))
+    assert response.status_code == 400
+    assert next(iter(header)) in Status.FromString(response.content).message
+    assert running.stored() == []
+
+
+def test_a_frame_that_fails_at_its_commit_takes_no_other_request_along(running, monkeypatch):
+    """The defence behind the checks: whatever they let through fails alone."""
+    history = running.plane.history
+    append = history.append
+
+    def picky(frames):
+        if any(received.frame.header.sequence == 7 for received in frames):
+            raise InvalidInputError("sequence 7 fits no column")
+        return append(frames)
+
+    monkeypatch.setattr(history, "append", picky)
+    group = [_Waiting([received(make_frame(sequence))]) for sequence in (0, 7, 1)]
+    running.plane.writer._store(group)
+    assert [waiting.done.exception() is None for waiting in group] == [True, False, True]
+    assert running.stored() == [0, 1]
