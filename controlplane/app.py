@@ -51,6 +51,9 @@ from controlplane.scheduling.jobs import leader_jobs
 from controlplane.settings import Settings
 from controlplane.web.error_pages import error_page, wants_page
 
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""Of any request but one with frames, which has bounds of its own; more is answered 413."""
+
 ROUTERS: tuple[APIRouter, ...] = (
     controlplane.probes.router,
     controlplane.ingest.routes.router,
@@ -140,6 +143,7 @@ def create_app(
     app = FastAPI(
         title="Trimtab control plane", version=CONTRACT_VERSION, lifespan=_lifespan,
         docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
+        max_body_size=MAX_BODY_BYTES,
     )  # fmt: skip
     app.state.plane = plane
     app.state.access = plane.access
@@ -153,6 +157,7 @@ def create_app(
     app.add_exception_handler(TrimtabError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(Exception, _on_unforeseen)
     controlplane.web.router.install(app)
     for router in ROUTERS:
         app.include_router(router)
@@ -178,14 +183,27 @@ async def _on_error(request: Request, error: Exception) -> Response:
     return _answer(request, error.problem(), headers)
 
 
+async def _on_unforeseen(request: Request, _error: Exception) -> Response:
+    """A fault of this program: the server logs it, the caller is told where to look."""
+    problem = Problem(
+        type="internal", title="Internal error", status=500,
+        detail="the control plane met an unexpected error; its log has the details",
+    )  # fmt: skip
+    return _answer(request, problem, {})
+
+
 async def _on_invalid(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    context = first.get("ctx") or {}
+    # A validator of ours puts its exception there, which no JSON holds; `msg` has its words.
+    bound = {name: value for name, value in context.items() if not isinstance(value, Exception)}
     problem = Problem(
         type="invalid-input", title="Invalid input", status=422,
-        detail=f"{where}: {first['msg']}", field=where, bound=first.get("ctx") or None,
+        detail=f"{where}: {first['msg'].removeprefix('Value error, ')}", field=where,
+        bound=bound or None,
     )  # fmt: skip
     return _answer(request, problem, {})
 

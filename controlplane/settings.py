@@ -18,6 +18,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from controlplane.engine_address import EngineId, EngineToken, EngineUrl
 from controlplane.errors import InvalidInputError
 
 DEFAULT_FILE = Path("trimtab.toml")
@@ -27,7 +28,7 @@ FILE_VARIABLE = "TRIMTAB_CONFIG"
 class Section(BaseModel):
     """A table of the TOML file; a name that it does not know is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class EngineSettings(Section):
@@ -41,9 +42,9 @@ class EngineSettings(Section):
         group: EP group, for canaries; empty takes the frame's.
     """
 
-    id: str = Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:-]+$")
-    url: str = Field(pattern=r"^https?://[^\s]+$")
-    admin_token: SecretStr = SecretStr("")
+    id: EngineId
+    url: EngineUrl
+    admin_token: EngineToken = SecretStr("")
     telemetry_token: SecretStr = SecretStr("")
     group: str = ""
 

@@ -123,7 +123,7 @@ class HttpEngineAdmin:
     def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
             answer = self._client.request(method, path, **options)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise EngineUnreachableError(
                 f"engine {self._engine_id} did not answer {method} {path}: "
                 f"{type(error).__name__} {error}".rstrip(),

@@ -4,12 +4,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from controlplane.auth.access import SESSION_COOKIE, Access, require
 from controlplane.auth.engines import EngineRegistry, RegisteredEngine
 from controlplane.auth.roles import Principal, Role
 from controlplane.auth.tokens import TokenInfo
+from controlplane.engine_address import EngineId, EngineToken, EngineUrl
 from controlplane.errors import UnauthenticatedError
 
 LOGIN_PATH = "/login"
@@ -20,7 +21,7 @@ _OPENED = (
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class NewToken(_Body):
@@ -28,7 +29,7 @@ class NewToken(_Body):
 
     name: str = Field(min_length=1, max_length=128)
     role: Role
-    engine_id: str | None = Field(default=None, max_length=128)
+    engine_id: EngineId | None = None
     lifetime_seconds: float | None = Field(default=None, gt=0)
 
 
@@ -63,10 +64,10 @@ class WhoAmI(_Body):
 class NewEngine(_Body):
     """An engine to govern."""
 
-    engine_id: str = Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:-]+$")
-    url: str = Field(pattern=r"^https?://[^\s]+$", max_length=512)
+    engine_id: EngineId
+    url: EngineUrl
     group: str = Field(default="", max_length=128)
-    admin_token: str = Field(default="", max_length=512, repr=False)
+    admin_token: EngineToken = SecretStr("")
 
 
 Admin = Annotated[Principal, Depends(require(Role.ADMIN))]
@@ -156,7 +157,9 @@ def revoke_token(name: str, access: Stores, _admin: Admin) -> Response:
 @router.post("/api/v1/engines", status_code=201)
 def add_engine(body: NewEngine, engines: Engines, _admin: Admin) -> Response:
     """Govern an engine that the settings do not name."""
-    engines.add(RegisteredEngine(body.engine_id, body.url, body.group, body.admin_token))
+    engines.add(
+        RegisteredEngine(body.engine_id, body.url, body.group, body.admin_token.get_secret_value())
+    )
     return Response(status_code=201)
 
 

@@ -18,4 +18,4 @@ Governing = Annotated[Governance, Depends(governance_of)]
 class Body(BaseModel):
     """A body that refuses fields it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

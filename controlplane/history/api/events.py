@@ -82,7 +82,7 @@ class Snapshot(Answer):
 class NewPin(BaseModel):
     """A span to keep beyond retention."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     engine_id: str | None = Field(default=None, max_length=128)
     started: float

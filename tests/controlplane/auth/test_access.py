@@ -4,7 +4,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from controlplane.app import create_app
+from controlplane.app import MAX_BODY_BYTES, create_app
 from controlplane.auth.access import Denied
 from controlplane.clock import ManualClock
 from controlplane.settings import load_settings
@@ -185,3 +185,48 @@ def test_an_unknown_field_is_an_error_that_names_it(client):
     response = client.post("/api/v1/tokens", json=body, headers=_bearer(ADMIN))
     assert response.status_code == 422
     assert response.json()["field"] == "rloe"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("url", "http://[::1"), ("url", "http://x:99999999"), ("url", "https://é.☃"),
+        ("url", "http://:80"), ("admin_token", "two\nlines"), ("admin_token", "pässwort"),
+        ("engine_id", ".."),
+    ],
+)  # fmt: skip
+def test_an_engine_that_could_never_be_asked_is_not_registered(client, field, value):
+    body = {"engine_id": "e9", "url": "http://127.0.0.1:1", field: value}
+    response = client.post("/api/v1/engines", json=body, headers=_bearer(ADMIN))
+    assert response.status_code == 422
+    assert response.json()["field"] == field
+    assert value not in response.text or field != "admin_token"
+
+
+def test_an_infinite_lifetime_is_refused(client):
+    response = client.post(
+        "/api/v1/tokens", content='{"name": "x", "role": "viewer", "lifetime_seconds": 1e999}',
+        headers=_bearer(ADMIN) | {"Content-Type": "application/json"},
+    )  # fmt: skip
+    assert response.status_code == 422
+    assert response.json()["field"] == "lifetime_seconds"
+
+
+def test_a_body_over_the_bound_is_answered_413(client):
+    response = client.post(
+        "/api/v1/tokens", content=b'"' + b"a" * MAX_BODY_BYTES + b'"',
+        headers=_bearer(ADMIN) | {"Content-Type": "application/json"},
+    )  # fmt: skip
+    assert response.status_code == 413
+
+
+def test_an_unforeseen_error_is_problem_details_without_its_text(app, monkeypatch):
+    def fails(*_args: object) -> None:
+        raise RuntimeError("inner secret")
+
+    monkeypatch.setattr(app.state.access.tokens, "all", fails)
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        response = client.get("/api/v1/tokens", headers=_bearer(ADMIN))
+    assert response.status_code == 500
+    assert response.json()["type"] == "internal"
+    assert "secret" not in response.text
