@@ -12,6 +12,8 @@ from contract.model import ContractModel
 from contract.runtime_config import ContentHash, Rung, RuntimeConfig
 
 MAX_LEASE_SECONDS = 3600.0
+MAX_GENERATION = 2**53 - 1
+"""JSON readers keep it exactly, and a database column holds it."""
 
 
 class CauseKind(StrEnum):
@@ -105,7 +107,7 @@ class MutationResult(ContractModel):
 class ConfigRollback(ContractModel):
     """`POST config/rollback`: back to a stored generation (a new generation is minted)."""
 
-    to: int = Field(ge=0)
+    to: int = Field(ge=0, le=MAX_GENERATION)
     cause: Cause
 
 

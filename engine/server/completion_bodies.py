@@ -128,11 +128,17 @@ def _check_prompt(token_ids: Sequence[int], max_tokens: int, model: ModelFacts) 
             "prompt has no tokens; send at least one", field="prompt", value=0, bound=">= 1 token"
         )
     context = model.context_tokens
+    if max_tokens >= context:
+        raise PromptTooLongError(
+            f"max_tokens is {max_tokens}: a context of {context} tokens has at most {context - 1} "
+            "beside a prompt",
+            field="max_tokens", value=max_tokens, bound=f"<= {context - 1}",
+        )  # fmt: skip
     if len(token_ids) + max_tokens > context:
         raise PromptTooLongError(
             f"prompt has {len(token_ids)} tokens and max_tokens is {max_tokens}: together "
             f"{len(token_ids) + max_tokens}, over the context of {context}",
-            field="prompt", value=len(token_ids), bound=f"<= {max(0, context - max_tokens)} tokens",
+            field="prompt", value=len(token_ids), bound=f"<= {context - max_tokens} tokens",
         )  # fmt: skip
     highest = max(token_ids)
     if highest >= model.vocabulary:

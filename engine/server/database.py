@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.errors import StateError
+from engine.errors import BadRequestError, StateError
 from engine.server.durable import fsync_folder
 
 _SCHEMA_VERSION = 1
@@ -91,6 +91,8 @@ class Database:
                 return self._connection.execute(query, values).fetchall()
             except sqlite3.Error as error:
                 raise self._failed(error) from error
+            except OverflowError as error:
+                raise BadRequestError(f"a number has more than 64 bits: {error}") from error
 
     def close(self) -> None:
         """Close the file, after the transaction that runs."""

@@ -142,7 +142,7 @@ async def test_another_model_is_404_with_the_one_that_is_served(tmp_path: Path) 
         assert (answer.status_code, answer.json()["bound"]) == (404, ["echo"])
 
 
-@pytest.mark.parametrize(("tokens", "wanted"), [(CONTEXT + 1, 1), (CONTEXT, 1), (10, CONTEXT)])
+@pytest.mark.parametrize(("tokens", "wanted"), [(CONTEXT + 1, 1), (CONTEXT, 1), (10, CONTEXT - 1)])
 async def test_more_than_the_context_is_400_with_the_numbers(
     tmp_path: Path, tokens: int, wanted: int
 ) -> None:
@@ -154,6 +154,12 @@ async def test_more_than_the_context_is_400_with_the_numbers(
         assert problem["value"] == tokens
         exact = await complete(engine, prompt="x" * (CONTEXT - 1), max_tokens=1)
         assert exact.status_code == 200
+
+
+async def test_max_tokens_that_no_prompt_leaves_room_for_is_named_itself(tmp_path: Path) -> None:
+    async with echo_engine(tmp_path) as engine:
+        problem = (await complete(engine, prompt="hi", max_tokens=10**9)).json()
+        assert (problem["field"], problem["bound"]) == ("max_tokens", f"<= {CONTEXT - 1}")
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -308,6 +308,8 @@ async def test_rollback_mints_a_generation_with_the_old_config(tmp_path: Path) -
         assert (state.document.config.chunk_size, state.document.parent) == (512, 2)
         unknown = await engine.mutate("POST", "config/rollback", {"to": 99, "cause": CAUSE_BODY})
         assert (unknown.status_code, unknown.json()["value"]) == (404, 99)
+        huge = await engine.mutate("POST", "config/rollback", {"to": 2**64, "cause": CAUSE_BODY})
+        assert (huge.status_code, huge.json()["field"]) == (422, "to")
 
 
 async def test_config_rollback_brings_a_moved_bias_back(tmp_path: Path) -> None:
