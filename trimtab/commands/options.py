@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import click
+from alembic.util import CommandError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from controlplane.db.database import Database, open_database
 from controlplane.errors import TrimtabError
@@ -25,11 +27,19 @@ def config_option(command: Command) -> Command:
 
 @contextmanager
 def one_sentence_errors() -> Iterator[None]:
-    """Turn an error of ours into one sentence and exit code 2."""
+    """Turn an error of ours, or a database that cannot be used, into one sentence and exit 2."""
     try:
         yield
     except TrimtabError as error:
         raise InputError(error.detail) from None
+    except DBAPIError as error:
+        raise InputError(f"the database cannot be used: {_first_line(error.orig)}") from None
+    except (SQLAlchemyError, CommandError, OSError) as error:
+        raise InputError(f"the database cannot be used: {_first_line(error)}") from None
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().split("\n", maxsplit=1)[0]
 
 
 @contextmanager

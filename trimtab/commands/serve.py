@@ -1,6 +1,7 @@
 """`trimtab serve`: the control plane over HTTP."""
 
 import logging
+import ssl
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from controlplane.db.database import Database, open_database
 from controlplane.settings import Settings, load_settings
 from migrations.run import upgrade
 from trimtab.commands.options import config_option, one_sentence_errors
+from trimtab.errors import InputError
 
 KEEP_ALIVE_SECONDS = 75
 """An engine posts once a second; one that stalls for a moment need not connect again."""
@@ -45,6 +47,7 @@ def command(
         if login:
             click.echo(f"Log in once: {login_url(settings, database)}")
         app = create_app(settings, database=database)
+    _check_tls(settings)
     # A run is left out while the one before still runs: normal, and seen in trimtab_job_seconds.
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     uvicorn.run(
@@ -52,6 +55,19 @@ def command(
         ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key,
         timeout_graceful_shutdown=5, timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )  # fmt: skip
+
+
+def _check_tls(settings: Settings) -> None:
+    """Refuse TLS files that cannot be read before anything listens."""
+    if settings.tls_certificate is None:
+        return
+    try:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    except OSError as error:  # ssl.SSLError is one
+        raise InputError(
+            f"TLS files {settings.tls_certificate} and {settings.tls_key} cannot be used: {error}"
+        ) from None
 
 
 def login_url(settings: Settings, database: Database, *, name: str = "admin") -> str:
