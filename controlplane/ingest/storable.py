@@ -43,7 +43,8 @@ def _wrong(value: object) -> str:
             return "holds the character NUL"
         case str() if not value.isascii() and not _is_unicode(value):
             return "is not valid Unicode"
-    return ""
+        case _:
+            return ""
 
 
 def _is_unicode(text: str) -> bool:
