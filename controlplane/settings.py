@@ -18,6 +18,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from contract.settings_error import one_sentence
 from controlplane.engine_address import EngineId, EngineToken, EngineUrl
 from controlplane.errors import InvalidInputError
 
@@ -216,9 +217,8 @@ def load_settings(file: Path | None = None, **overrides: Any) -> Settings:
     try:
         return _Reader(**overrides)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "settings"
-        raise InvalidInputError(f"setting {where}: {first['msg']}", field=where) from None
+        where, sentence = one_sentence(error)
+        raise InvalidInputError(sentence, field=where) from None
     except pydantic_settings.SettingsError as error:
         raise InvalidInputError(f"settings: {error}") from None
 

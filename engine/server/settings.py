@@ -16,6 +16,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from contract.runtime_config import RuntimeConfig
+from contract.settings_error import one_sentence
 from engine.config import REFERENCE_CHECKPOINT, EngineConfig
 from engine.errors import BadRequestError
 from engine.server.tokens import TokenRecord
@@ -162,10 +163,8 @@ def read_settings(file: Path | None = None, **flags: Any) -> EngineSettings:
     try:
         return _Reader(**flags)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "settings"
-        message = str(first["msg"]).removeprefix("Value error, ")
-        raise BadRequestError(f"setting {where}: {message}", field=where) from None
+        where, sentence = one_sentence(error)
+        raise BadRequestError(sentence, field=where) from None
     except pydantic_settings.SettingsError as error:
         raise BadRequestError(f"settings: {error}", field="settings") from None
 

@@ -19,10 +19,10 @@ from trimtab.cli import main
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--ranks", "0"], "setting ranks: Input should be greater than or equal to 1"),
+        (["--ranks", "0"], "setting ranks: it should be greater than or equal to 1, not "),
         (["--host", "0.0.0.0"], "is not loopback"),
         (["--set", "chunk_size"], "is not KNOB=VALUE"),
-        (["--set", "chunk=3"], "setting runtime.chunk: Extra inputs are not permitted"),
+        (["--set", "chunk=3"], "setting runtime.chunk does not exist"),
         (["--set", "capacity_factor=1.3"], "'1.3' is not a rung"),
         (["--token-file", "nowhere.json"], "token file nowhere.json cannot be read"),
         (["--fault", "meteor"], "unknown fault 'meteor'"),

@@ -45,10 +45,10 @@ def test_the_file_of_the_working_directory_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("rnks = 3", "setting rnks: Extra inputs are not permitted"),
-        ("ranks = 0", "setting ranks: Input should be greater than or equal to 1"),
+        ("rnks = 3", "setting rnks does not exist"),
+        ("ranks = 0", "setting ranks: it should be greater than or equal to 1, not "),
         ("ranks =", "settings file"),
-        ('role = "both"', "setting role: Input should be 'mixed', 'prefill' or 'decode'"),
+        ('role = "both"', "setting role: it should be 'mixed', 'prefill' or 'decode', not 'both'"),
         ("[runtime]\nchunk_size = 3", "setting runtime.chunk_size: chunk_size 3 is not allowed"),
         ('host = "0.0.0.0"', "host '0.0.0.0' is not loopback"),
         ('tls_key = "x.pem"', "tls_certificate and tls_key are set together"),
