@@ -18,6 +18,9 @@ from migrations.run import upgrade
 from trimtab.commands.options import config_option, one_sentence_errors
 from trimtab.errors import InputError
 
+_LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+"""Listening on every address is no address to open; who runs the command sits on this machine."""
+
 KEEP_ALIVE_SECONDS = 75
 """An engine posts once a second; one that stalls for a moment need not connect again."""
 
@@ -77,6 +80,7 @@ def login_url(settings: Settings, database: Database, *, name: str = "admin") ->
         session_seconds=settings.auth.session_hours * 3600,
     )  # fmt: skip
     scheme = "https" if settings.tls else "http"
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    host = _LOOPBACK_OF.get(settings.host, settings.host)
+    host = f"[{host}]" if ":" in host else host
     link = sessions.new_link(name, Role.ADMIN)
     return f"{scheme}://{host}:{settings.port}{LOGIN_PATH}?link={link}"

@@ -8,6 +8,8 @@ import click
 from controlplane.auth.roles import Role
 from controlplane.auth.tokens import TokenStore
 from controlplane.clock import SystemClock
+from controlplane.db.database import Database
+from migrations.run import current, upgrade
 from trimtab.commands.options import config_option, opened_database
 from trimtab.commands.serve import login_url
 from trimtab.errors import InputError
@@ -48,6 +50,7 @@ def create(
     if role not in list(Role):
         raise InputError(f"role {role!r} is unknown; use one of {', '.join(Role)}")
     with opened_database(config) as (_, database):
+        _make_tables(database)
         secret = TokenStore(database, SystemClock()).create(
             name, Role(role), engine_id=engine,
             lifetime_seconds=None if days is None else days * 86400,
@@ -101,7 +104,14 @@ def revoke(config: Path | None, name: str) -> None:
 def login(config: Path | None, name: str) -> None:
     """Print a URL that logs an administrator in once."""
     with opened_database(config) as (settings, database):
+        _make_tables(database)
         click.echo(login_url(settings, database, name=name))
+
+
+def _make_tables(database: Database) -> None:
+    """Tokens may be made before the first `serve`; a database in use is left as it is."""
+    if current(database) is None:
+        upgrade(database)
 
 
 def _until(expires_at: float | None) -> str:
