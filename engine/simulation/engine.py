@@ -129,16 +129,14 @@ class SimulatedEngine:
         limits = Limits(
             concurrency=config.max_concurrency, chunk_size=config.chunk_size,
             kv_tokens=self._kv_tokens, queue=settings.queue_limit,
-            generation=self.governed.generation,
+            generation=self.governed.generation, prompts_cached=settings.role == "decode",
         )  # fmt: skip
         return serve(self._batch, self._pooled(arrivals), limits, self, self.at, seconds)
 
     def _pooled(self, arrivals: Arrivals) -> Arrivals:
-        """A prefill engine stops at the first token; a decode engine gets prompts prefilled."""
+        """A prefill engine stops at the first token."""
         if self.settings.role == "prefill":
             return replace(arrivals, outputs=np.ones_like(arrivals.outputs))
-        if self.settings.role == "decode":
-            return replace(arrivals, prompts=np.ones_like(arrivals.prompts))
         return arrivals
 
     def _whole_steps(self, tick: Tick) -> tuple[int, list[tuple[int, StepKind, StepLoad]]]:

@@ -55,7 +55,8 @@ def step_overflow(
     """
     mean = tokens * selection
     deviation = np.sqrt(
-        mean * np.maximum(1.0 - selection, 1e-9)
+        1e-12  # an expert that is never selected
+        + mean * np.maximum(1.0 - selection, 1e-9)
         + (mean * SEQUENCE_CV) ** 2 * max(0.0, 1.0 / max(sequences, 1.0) - 1.0 / tokens)
     )
     experts = selection.shape[1]

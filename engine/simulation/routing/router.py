@@ -51,7 +51,9 @@ class BiasedRouter:
         even = np.full(1, top_k / experts)
         threshold = 1.0 / (1.0 + np.exp(normal.quantile(even)))
         spread = np.clip(selection, 1e-9, 1.0 - 1e-9)
-        means = normal.quantile(spread) + logit(threshold - bias[None])
+        # A common offset of the bias moves the threshold along and changes no choice.
+        relative = bias - bias.mean(axis=1, keepdims=True)
+        means = normal.quantile(spread) + logit(threshold - relative[None])
         return cls(means, top_k)
 
     def selection(self, bias: Floats, mix: Floats) -> Floats:

@@ -16,11 +16,21 @@ Floats = npt.NDArray[np.float64]
 
 
 class Waiting(NamedTuple):
-    """A request in the queue."""
+    """A request in the queue; `cached` when another pool has prefilled its prompt."""
 
     arrived: float
     prompt: int
     output: int
+    cached: bool = False
+
+    def row(self, now: float, generation: int) -> tuple[float, ...]:
+        """Its row in `Running` when it is admitted at `now`."""
+        start = max(now, self.arrived)
+        if self.cached:
+            return (self.arrived, start, start, 0.0, self.output - 1, self.output, self.prompt,
+                    generation)  # fmt: skip
+        return (self.arrived, start, np.nan, self.prompt, self.output, self.output, 0.0,
+                generation)  # fmt: skip
 
 
 @dataclass
@@ -64,6 +74,7 @@ class Limits:
     kv_tokens: float
     queue: int
     generation: int
+    prompts_cached: bool = False
 
 
 @dataclass
@@ -86,19 +97,14 @@ class Batch:
                 break
             held += needed
             moved.append(self.queue.popleft())
-        self.running.add(
-            [
-                (w.arrived, max(now, w.arrived), np.nan, w.prompt, w.output, w.output, 0.0,
-                 limits.generation)
-                for w in moved
-            ]
-        )  # fmt: skip
+        self.running.add([waiting.row(now, limits.generation) for waiting in moved])
         return moved
 
     @property
     def decoding(self) -> npt.NDArray[np.bool_]:
-        """Rows past their prefill."""
-        mask: npt.NDArray[np.bool_] = self.running.column(Running.PREFILL) <= 0
+        """Rows past their prefill that still have tokens to make."""
+        left = self.running.column(Running.LEFT)
+        mask: npt.NDArray[np.bool_] = (self.running.column(Running.PREFILL) <= 0) & (left > 1e-9)
         return mask
 
     def mean_context(self) -> float:

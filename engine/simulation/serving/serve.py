@@ -99,7 +99,7 @@ def _arrive(
     batch.queue.append(
         Waiting(
             start + float(arrivals.offsets[index]), int(arrivals.prompts[index]),
-            int(arrivals.outputs[index]),
+            int(arrivals.outputs[index]), limits.prompts_cached,
         )
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ def cv(selection):
 def test_the_bias_it_was_made_with_gives_its_selection_back():
     rng = np.random.default_rng(1)
     wanted = popularity(rng, 3, 64, 8, 0.5)
-    bias = rng.normal(0, 0.02, (3, 64))
+    bias = 4.0 + rng.normal(0, 0.02, (3, 64))
     router = BiasedRouter.from_selection(wanted, bias, 8)
     found = router.selection(bias, np.array([1.0, 0, 0]))
     assert found == pytest.approx(wanted[0], rel=1e-3)
