@@ -33,6 +33,7 @@ class SimulatedEngine:
         settings, governed, conditions: what it is, what governs it, what is wrong with it.
         at: simulated seconds since its start.
         boots: how often the process has started.
+        last_step_tokens: T of the most frequent steps of the last tick.
     """
 
     def __init__(self, settings: SimulationSettings) -> None:
@@ -45,6 +46,7 @@ class SimulatedEngine:
         self.boots = 1
         self.sequence = 0
         self.step_number = 0
+        self.last_step_tokens = float(settings.runtime.max_concurrency)
         self._generator = np.random.default_rng([settings.seed, 2])
         self._router = self.model.router()
         self._clock = StepClock(self.model.shape, settings.where, settings.layout)
@@ -99,6 +101,8 @@ class SimulatedEngine:
         """Advance by `seconds` and tell of them."""
         tick = self._serve(seconds)
         steps, kinds = self._whole_steps(tick)
+        if kinds:
+            self.last_step_tokens = max(kinds, key=lambda each: each[0])[1].tokens
         self._regulate(tick)
         counted = self._count(kinds, steps)
         timed = timing.timed(
