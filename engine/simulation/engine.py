@@ -64,7 +64,7 @@ class SimulatedEngine:
     @property
     def boot_id(self) -> str:
         """New at every start of the process; the same in every run of the same seed."""
-        return f"simulated-{self.settings.seed}-{self.boots}"
+        return f"{self.settings.boot}-{self.settings.seed}-{self.boots}"
 
     @property
     def running(self) -> int:

@@ -168,9 +168,9 @@ class Fleet:
         url = self._options.telemetry_url
         if url is None:
             return None
-        boot = f"simulated-{member.settings.seed}"
+        settings = member.settings
         return FrameExporter(
-            url, member.telemetry_token, engine_id=member.settings.engine_id, boot_id=boot
+            url, member.telemetry_token, engine_id=settings.engine_id, boot_id=settings.boot
         )
 
     def _tick_all(self) -> None:

@@ -111,8 +111,9 @@ class Scenario(ContractModel):
         return config.model_copy(update={"capacity_factor": spec.capacity_factor})
 
     def settings(
-        self, *, engine_id: str = "engine-0", group: str = "group-0", seed: int = 0
-    ) -> SimulationSettings:
+        self, *, engine_id: str = "engine-0", group: str = "group-0", seed: int = 0,
+        boot: str = "simulated",
+    ) -> SimulationSettings:  # fmt: skip
         """One of its engines."""
         spec, traffic = self.engine, self.traffic
         if traffic.lengths not in LENGTHS:
@@ -128,7 +129,7 @@ class Scenario(ContractModel):
             ),
             role=spec.role, where=topology(spec.topology),
             layout=Layout(spec.ranks, overlap=spec.overlap),
-            seed=seed, period_seconds=max(10.0, self.tick_seconds),
+            seed=seed, boot=boot, period_seconds=max(10.0, self.tick_seconds),
         )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ class SimulationSettings:
         runtime: the first config. workload: its requests.
         seed: of its traffic and draws; the model has a seed of its own.
         queue_limit: requests that may wait. period_seconds: of the bucket arrays.
+        boot: beginning of its boot ids; a process that may start twice needs a new one each time.
         start_at: second of the simulated day at which it starts.
     """
 
@@ -34,6 +35,7 @@ class SimulationSettings:
     seed: int = 0
     queue_limit: int = 4096
     period_seconds: float = 10.0
+    boot: str = "simulated"
     start_at: float = 0.0
 
 

@@ -1,0 +1,1 @@
+"""Composes the simulation with the control plane: windows, snapshots, fleets."""

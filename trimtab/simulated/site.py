@@ -1,0 +1,128 @@
+"""A fleet's folder: tokens between engines and control plane, settings, state, logs."""
+
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.simulation.fleet import FleetOptions, Member
+from engine.simulation.scenario import Scenario
+
+CONTROL_FILE = "control.toml"
+TOKEN_FILE = "tokens.json"  # noqa: S105 - a file name
+
+
+@dataclass(frozen=True)
+class FleetRequest:
+    """What `trimtab simulate` was asked for.
+
+    Attributes:
+        engines: how many, in groups of `group_size`.
+        affected: so many engines, from the first, run the scenario's events.
+        control_url: where frames go. policy: of a control plane that is started here.
+    """
+
+    scenario: Scenario
+    engines: int
+    group_size: int
+    affected: int
+    speed: float
+    seed: int
+    folder: Path
+    port: int
+    control_url: str
+    control_port: int
+    policy: str
+
+
+@dataclass(frozen=True)
+class FleetSite:
+    """Everything on disk of one fleet; tokens are made once and kept, mode 0600."""
+
+    request: FleetRequest
+    tokens: dict[str, str]
+
+    @classmethod
+    def open(cls, request: FleetRequest) -> "FleetSite":
+        """Read the folder's tokens, or make them, and write the control plane's settings."""
+        folder = request.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / TOKEN_FILE
+        tokens: dict[str, str] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        wanted = ["admin"]
+        for name in _ids(request.engines):
+            wanted += [f"{name}.admin", f"{name}.telemetry"]
+        for name in wanted:
+            tokens.setdefault(name, f"sim-{secrets.token_urlsafe(32)}")
+        site = cls(request, tokens)
+        _write_private(file, json.dumps(tokens, indent=2) + "\n")
+        _write_private(site.control_file, site.control_settings())
+        return site
+
+    @property
+    def control_file(self) -> Path:
+        """Settings for `trimtab serve --config`."""
+        return self.request.folder / CONTROL_FILE
+
+    def members(self) -> list[Member]:
+        """The engines; one scenario, a seed each, a new boot each time."""
+        request = self.request
+        boot = f"sim-{secrets.token_hex(4)}"
+        found = []
+        for index, name in enumerate(_ids(request.engines)):
+            settings = request.scenario.settings(
+                engine_id=name, group=_group(index, request.group_size), seed=request.seed + index,
+                boot=boot,
+            )  # fmt: skip
+            found.append(
+                Member(settings, self.tokens[f"{name}.admin"], self.tokens[f"{name}.telemetry"])
+            )
+        return found
+
+    def options(self) -> FleetOptions:
+        """How the fleet runs."""
+        request = self.request
+        return FleetOptions(
+            scenario=request.scenario, state_dir=request.folder / "engines",
+            affected=frozenset(_ids(request.engines)[: request.affected]), speed=request.speed,
+            telemetry_url=request.control_url, port=request.port,
+        )  # fmt: skip
+
+    def control_settings(self) -> str:
+        """TOML of a control plane that governs this fleet."""
+        request = self.request
+        lines = [
+            _line("database_url", f"sqlite:///{(request.folder / 'trimtab.db').resolve()}"),
+            _line("port", request.control_port), "", "[auth]",
+            _line("admin_token", self.tokens["admin"]), "", "[governor]",
+            _line("policy", request.policy),
+        ]  # fmt: skip
+        for index, name in enumerate(_ids(request.engines)):
+            lines += [
+                "", "[[engines]]", _line("id", name),
+                _line("url", f"http://127.0.0.1:{request.port}/engines/{name}"),
+                _line("group", _group(index, request.group_size)),
+                _line("admin_token", self.tokens[f"{name}.admin"]),
+                _line("telemetry_token", self.tokens[f"{name}.telemetry"]),
+            ]  # fmt: skip
+        return "\n".join(lines) + "\n"
+
+
+def _ids(count: int) -> list[str]:
+    width = max(2, len(str(count - 1)))
+    return [f"sim-{index:0{width}d}" for index in range(count)]
+
+
+def _group(index: int, size: int) -> str:
+    return f"sim-group-{index // size}"
+
+
+def _line(key: str, value: Any) -> str:
+    return f"{key} = {json.dumps(value)}"
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    path.write_text(text, "utf-8")
