@@ -7,10 +7,24 @@ from functools import singledispatchmethod
 import numpy as np
 import numpy.typing as npt
 
-from engine.simulation import events
 from engine.simulation.conditions import Conditions, Forced, Outage, Regulator
 from engine.simulation.engine import SimulatedEngine
-from engine.simulation.events import AnyEvent
+from engine.simulation.events import (
+    AnyEvent,
+    BiasCast,
+    BiasNoise,
+    BiasRamp,
+    ClockSkew,
+    ForcedExpert,
+    PromptChange,
+    RateChange,
+    RegulatorRuns,
+    Restart,
+    SlowLink,
+    SlowRank,
+    TelemetryOutage,
+    TrafficShift,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,9 +50,9 @@ class Timeline:
         for index, event in enumerate(self.events):
             if now < event.at:
                 continue
-            if isinstance(event, events.BiasRamp | events.BiasNoise | events.BiasCast):
+            if isinstance(event, BiasRamp | BiasNoise | BiasCast):
                 self._move_bias(engine, index, event, now)
-            elif isinstance(event, events.RegulatorRuns):
+            elif isinstance(event, RegulatorRuns):
                 self._regulate(engine, index, event, conditions, now)
             else:
                 self._set(event, conditions, now)
@@ -52,7 +66,7 @@ class Timeline:
         """Conditions that hold while the event does."""
 
     @_set.register
-    def _(self, event: events.TrafficShift, conditions: Conditions, now: float) -> None:
+    def _(self, event: TrafficShift, conditions: Conditions, now: float) -> None:
         if event.active(now):
             part = 1.0 if event.over <= 0 else min(1.0, (now - event.at) / event.over)
             # A coarse grid: routing is recomputed only when the mix has moved.
@@ -61,47 +75,47 @@ class Timeline:
             conditions.mix = (1.0 - part) * conditions.mix + part * wanted
 
     @_set.register
-    def _(self, event: events.RateChange, conditions: Conditions, now: float) -> None:
+    def _(self, event: RateChange, conditions: Conditions, now: float) -> None:
         if event.active(now):
             conditions.rate *= event.factor
 
     @_set.register
-    def _(self, event: events.PromptChange, conditions: Conditions, now: float) -> None:
+    def _(self, event: PromptChange, conditions: Conditions, now: float) -> None:
         if event.active(now):
             conditions.prompt *= event.factor
 
     @_set.register
-    def _(self, event: events.ForcedExpert, conditions: Conditions, now: float) -> None:
+    def _(self, event: ForcedExpert, conditions: Conditions, now: float) -> None:
         if event.active(now):
             forced = Forced(event.expert, event.chance, event.layer)
             conditions.forced = (*conditions.forced, forced)
 
     @_set.register
-    def _(self, event: events.SlowRank, conditions: Conditions, now: float) -> None:
+    def _(self, event: SlowRank, conditions: Conditions, now: float) -> None:
         if event.active(now):
             conditions.slow[event.rank] = event.factor
 
     @_set.register
-    def _(self, event: events.SlowLink, conditions: Conditions, now: float) -> None:
+    def _(self, event: SlowLink, conditions: Conditions, now: float) -> None:
         if event.active(now):
             conditions.slow_link[event.rank] = event.factor
 
     @_set.register
-    def _(self, event: events.Restart, conditions: Conditions, now: float) -> None:
+    def _(self, event: Restart, conditions: Conditions, now: float) -> None:
         conditions.down |= event.active(now)
 
     @_set.register
-    def _(self, event: events.TelemetryOutage, conditions: Conditions, now: float) -> None:
+    def _(self, event: TelemetryOutage, conditions: Conditions, now: float) -> None:
         if event.active(now):
             conditions.outage = Outage(event.mode)
 
     @_set.register
-    def _(self, event: events.ClockSkew, conditions: Conditions, now: float) -> None:
+    def _(self, event: ClockSkew, conditions: Conditions, now: float) -> None:
         if event.active(now):
             conditions.clock_offset = event.offset
 
     def _regulate(
-        self, engine: SimulatedEngine, index: int, event: events.RegulatorRuns,
+        self, engine: SimulatedEngine, index: int, event: RegulatorRuns,
         conditions: Conditions, now: float,
     ) -> None:  # fmt: skip
         if event.active(now) and self._still_wrong(engine, index):
@@ -116,14 +130,14 @@ class Timeline:
 
     def _move_bias(
         self, engine: SimulatedEngine, index: int,
-        event: events.BiasRamp | events.BiasNoise | events.BiasCast, now: float,
+        event: BiasRamp | BiasNoise | BiasCast, now: float,
     ) -> None:  # fmt: skip
         bias = engine.governed.live_bias
         if bias is None or not self._still_wrong(engine, index):
             return
         done = self._done.get(index, 0.0)
         part = 1.0
-        if isinstance(event, events.BiasRamp):
+        if isinstance(event, BiasRamp):
             part = min(1.0, (now - event.at) / event.seconds) if event.seconds > 0 else 1.0
         if part <= done:
             return
@@ -133,14 +147,14 @@ class Timeline:
 
     def _changes(
         self, engine: SimulatedEngine, index: int,
-        event: events.BiasRamp | events.BiasNoise | events.BiasCast,
+        event: BiasRamp | BiasNoise | BiasCast,
     ) -> Callable[[Floats, float], Floats]:  # fmt: skip
-        if isinstance(event, events.BiasCast):
+        if isinstance(event, BiasCast):
             return lambda bias, _: to_bfloat16(bias)
         shape = engine.model.popularity.shape[1:]
         rows = list(range(shape[0])) if event.layers is None else list(event.layers)
         added = np.zeros(shape)
-        if isinstance(event, events.BiasNoise):
+        if isinstance(event, BiasNoise):
             noise = np.random.default_rng([self.seed, 3, index]).standard_normal(shape)
             added[rows] = event.spread * noise[rows]
         else:

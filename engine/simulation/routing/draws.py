@@ -50,7 +50,7 @@ def fit_rows(drawn: Floats, expected: Floats, totals: Floats) -> Counts:
     return whole(scaled, totals)
 
 
-def whole(values: Floats, totals: Floats) -> Counts:
+def whole(values: Floats, totals: Floats | Counts) -> Counts:
     """Round along the last axis so that each row's sum is exactly its total."""
     steps = np.rint(np.cumsum(values, axis=-1)).astype(np.int64)
     steps[..., -1] = totals

@@ -31,7 +31,8 @@ def cdf(x: Floats) -> Floats:
     y = np.abs(x) / np.sqrt(2.0)
     t = 1.0 / (1.0 + 0.3275911 * y)
     tail = 0.5 * np.polyval(_ERF[::-1], t) * t * np.exp(-y * y)
-    return np.where(x >= 0, 1.0 - tail, tail)
+    below: Floats = np.where(x >= 0, 1.0 - tail, tail)
+    return below
 
 
 def quantile(p: Floats) -> Floats:

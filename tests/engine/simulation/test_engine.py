@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -84,6 +85,7 @@ def test_every_array_of_the_contract_is_told_but_what_if_of_an_unchanged_bias(ru
 
 def test_a_moved_bias_is_told_with_the_same_tokens_under_the_last_known_good():
     simulated = engine()
+    assert MODEL.checkpoint_bias is not None
     bias = MODEL.checkpoint_bias.copy()
     bias[:, :40] += 0.1
     simulated.governed.move_bias(bias)
@@ -128,7 +130,8 @@ def test_fewer_sequences_at_once_queue_and_shorten_steps():
 
 
 def test_a_prefill_engine_gives_one_token_and_a_decode_engine_prefills_none():
-    for role, phase in (("prefill", 1), ("decode", 0)):
+    roles: tuple[tuple[Literal["prefill", "decode"], int], ...] = (("prefill", 1), ("decode", 0))
+    for role, phase in roles:
         settings = SimulationSettings(
             "e", MODEL, default_runtime(32), FittedWorkload(5.0), role=role
         )
