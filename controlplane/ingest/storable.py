@@ -62,6 +62,8 @@ def _parts(name: str, value: object) -> Iterator[tuple[str, object]]:
                 yield _join(name, str(key)[:40]), part
         case list() | tuple():
             yield from ((name, part) for part in value)
+        case _:
+            return
 
 
 def _join(outer: str, inner: str) -> str:
