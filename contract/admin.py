@@ -69,12 +69,9 @@ class ConfigState(ContractModel):
 
 
 class ConfigPut(ContractModel):
-    """`PUT config`: the whole new config; an optional lease makes some knobs temporary.
+    """`PUT config`: the whole new config, absolute values only.
 
-    Attributes:
-        config: every knob, absolute values only.
-        cause: why.
-        lease_seconds: per knob name, time to live of the change; renewal mints no generation.
+    `lease_seconds` makes the change of some knobs temporary; renewal mints no generation.
     """
 
     config: RuntimeConfig

@@ -9,37 +9,20 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import BindParameter, CursorResult, Select, bindparam, delete, func, select, text
+from sqlalchemy import BindParameter, Select, bindparam, delete, func, select, text
 from sqlalchemy.orm import Session
 
 from contract.frame import FrameHeader
 from contract.frame_codec import Frame
-from controlplane.db.upsert import upsert, upsert_select
+from controlplane.db.upsert import upsert
 from controlplane.errors import StorageError
 from controlplane.history.models import ConfigChange, EngineBoot, FrameGap, LoadRing
+from controlplane.history.ring_rows import write_ring
 from controlplane.history.sequence import Arrival, BootSequence, Hole
 
-_RING_COLUMNS = (
-    "engine_id", "slot", "ordinal", "boot_id", "sequence", "started", "interval_seconds",
-    "sealed", "payload",
-)  # fmt: skip
 _BOOT_COLUMNS = tuple(column.name for column in EngineBoot.__table__.columns)
-_UPSERT_RING = upsert(
-    "load_ring", _RING_COLUMNS, ("engine_id", "slot"), only_where="load_ring.sealed"
-)
-COPY_FROM = 8
-"""Rows from which COPY pays on PostgreSQL."""
-_INCOMING = text("CREATE TEMPORARY TABLE incoming (LIKE load_ring) ON COMMIT DROP")
-_COPY = f"COPY incoming ({', '.join(_RING_COLUMNS)}) FROM STDIN (FORMAT BINARY)"
-_COPY_TYPES = ("varchar", "int8", "int8", "varchar", "int8", "float8", "float8", "bool", "bytea")
-_UPSERT_INCOMING = text(
-    upsert_select(
-        "load_ring", _RING_COLUMNS, ("engine_id", "slot"), "incoming",
-        only_where="load_ring.sealed",
-    )
-)  # fmt: skip
 _UPSERT_BOOT = upsert("engine_boot", _BOOT_COLUMNS, ("engine_id", "boot_id"))
 _MOVING = tuple(
     name for name in _BOOT_COLUMNS if name not in ("engine_id", "boot_id", "header", "state_key")
@@ -134,7 +117,7 @@ def append(
     )
     outcomes = [batch.take(received) for received in frames]
     if batch.rows:
-        if _write_ring(session, batch.rows) != len(batch.rows):
+        if write_ring(session, batch.rows) != len(batch.rows):
             raise StorageError("a slot of the ring is not sealed yet; its frame is not overwritten")
         session.add_all(batch.changes)
         _save_boots(session, batch.boots)
@@ -209,23 +192,6 @@ def _load_boots(session: Session, keys: set[BootKey]) -> dict[BootKey, _Boot]:
         sequence = BootSequence(row["high_sequence"], row["last_ended"], missing)
         boots[key] = _Boot(sequence, dict(row), missing)
     return boots
-
-
-def _write_ring(session: Session, rows: list[dict[str, Any]]) -> int:
-    """Upsert ring rows; gives how many were written.
-
-    PostgreSQL takes larger batches by binary COPY into a table of the session, then upserts from
-    there: payloads are neither escaped nor sent row by row.
-    """
-    if session.get_bind().dialect.name != "postgresql" or len(rows) < COPY_FROM:
-        return cast("CursorResult[Any]", session.execute(_UPSERT_RING, rows)).rowcount
-    session.execute(_INCOMING)
-    driver: Any = session.connection().connection.driver_connection
-    with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
-        copy.set_types(_COPY_TYPES)
-        for row in rows:
-            copy.write_row([row[name] for name in _RING_COLUMNS])
-    return cast("CursorResult[Any]", session.execute(_UPSERT_INCOMING)).rowcount
 
 
 def _by_engine(session: Session, query: Select[str, int], engines: Sequence[str]) -> dict[str, int]:

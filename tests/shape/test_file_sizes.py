@@ -6,7 +6,7 @@ ROOT = Path(__file__).parents[2]
 LIMIT = 300
 PACKAGES = ("alerts", "contract", "controlplane", "dashboards", "engine", "kernels", "trimtab")
 
-LARGE: dict[str, int] = {"contract/admin.py": 309, "engine/llm_engine/engine.py": 400}
+LARGE: dict[str, int] = {"contract/admin.py": 309, "engine/llm_engine/engine.py": 313}
 """Python files of the program that are longer, with the most lines they may have."""
 
 
