@@ -13,7 +13,6 @@ BENCHMARKS: dict[str, str] = {
     "ep-curve": "trimtab.bench.ep_curve",
     "ingest": "trimtab.bench.ingest",
     "kernels": "trimtab.bench.kernels",
-    "loop": "trimtab.bench.loop",
     "metrics": "trimtab.bench.metrics",
     "moe-layer": "trimtab.bench.moe_layer",
     "overflow": "trimtab.bench.overflow",
