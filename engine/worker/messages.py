@@ -64,7 +64,7 @@ class StepBatch:
         return _read_batch, (data, [len(values) for values in arrays])
 
 
-_BATCH_LAYOUT = (
+_BATCH_LAYOUT: tuple[tuple[str, np.dtype[Any]], ...] = (
     ("token_ids", np.dtype(np.int64)), ("num_tokens", np.dtype(np.int64)),
     ("context_lengths", np.dtype(np.int64)), ("buckets", np.dtype(np.int64)),
     ("blocks", np.dtype(np.int64)), ("num_blocks", np.dtype(np.int64)),
