@@ -109,6 +109,7 @@ class Fleet:
                 self.hosted.append(hosted)
                 app.mount(f"/engines/{member.settings.engine_id}", routes)
             ticking = asyncio.create_task(asyncio.to_thread(self._tick_all))
+            ticking.add_done_callback(lambda _: self.stop())
             tending = asyncio.create_task(self._tend())
             try:
                 yield app
@@ -119,6 +120,11 @@ class Fleet:
     def stop(self) -> None:
         """End the ticks."""
         self._stopping.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the ticks have ended, or were told to."""
+        return self._stopping.is_set()
 
     def counts(self) -> dict[str, int]:
         """Frames by outcome, over the fleet."""

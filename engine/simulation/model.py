@@ -40,7 +40,7 @@ class SimulatedModel:
     @classmethod
     def make(
         cls, shape: ModelShape, *, seed: int = 0, layers: int | None = None,
-        sigma: float | None = None, biased: bool | None = None,
+        sigma: float | None = None, biased: bool | None = None, bias_level: float = BIAS_LEVEL,
     ) -> "SimulatedModel":  # fmt: skip
         """Draw a model.
 
@@ -50,6 +50,7 @@ class SimulatedModel:
             layers: fewer MoE layers than the preset has, for speed.
             sigma: spread of the log popularity; None takes the fitted one of the preset.
             biased: whether its router has a selection bias; None as the preset.
+            bias_level: common offset of the bias.
         """
         count = shape.moe_layers if layers is None else min(layers, shape.moe_layers)
         generator = np.random.default_rng([seed, 1])
@@ -59,8 +60,8 @@ class SimulatedModel:
         bias: Bias | None = None
         if has_bias:
             drawn = BIAS_SPREAD * generator.standard_normal((count, shape.experts))
-            bias = (BIAS_LEVEL + drawn).astype(np.float32)
-        name = f"{shape.name}:{seed}:{count}:{spread}"
+            bias = (bias_level + drawn).astype(np.float32)
+        name = f"{shape.name}:{seed}:{count}:{spread}:{bias_level if has_bias else None}"
         return cls(shape, count, chosen, bias, hashlib.sha256(name.encode()).hexdigest())
 
     def router(self) -> BiasedRouter:

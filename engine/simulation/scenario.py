@@ -14,7 +14,7 @@ from engine.simulation.cost.presets import preset
 from engine.simulation.cost.step import Layout
 from engine.simulation.cost.topology import topology
 from engine.simulation.events import AnyEvent
-from engine.simulation.model import SimulatedModel
+from engine.simulation.model import BIAS_LEVEL, SimulatedModel
 from engine.simulation.serving.traffic import LENGTHS, FittedWorkload
 from engine.simulation.settings import SimulationSettings, default_runtime
 
@@ -36,6 +36,7 @@ class EngineSpec(ContractModel):
     layers: int | None = Field(default=4, ge=1)
     sigma: float | None = Field(default=None, ge=0)
     biased: bool | None = True
+    bias_level: float = BIAS_LEVEL
     role: Literal["mixed", "prefill", "decode"] = "mixed"
     overlap: bool = False
     per_rank: int = Field(default=32, ge=1)
@@ -101,7 +102,7 @@ class Scenario(ContractModel):
         spec = self.engine
         return SimulatedModel.make(
             preset(spec.preset), seed=spec.model_seed, layers=spec.layers, sigma=spec.sigma,
-            biased=spec.biased,
+            biased=spec.biased, bias_level=spec.bias_level,
         )  # fmt: skip
 
     def runtime(self) -> RuntimeConfig:

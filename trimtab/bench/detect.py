@@ -14,10 +14,11 @@ from controlplane.policy.builtin import DEFAULT
 from controlplane.policy.snapshot import Snapshot
 from engine.simulation import scenario as scenarios
 from engine.simulation.events import BiasRamp
-from engine.simulation.run import EPOCH
+from engine.simulation.run import EPOCH, ScenarioRun
 from engine.simulation.scenario import Scenario
 from trimtab.bench.figure import Figure
 from trimtab.simulated.history import SimulatedHistory, suited
+from trimtab.simulated.real_incidents import recorded_names, recorded_run
 
 ACTING = frozenset({DetectorName.BIAS_DRIFT, DetectorName.LOAD_CHANGE, DetectorName.STRAGGLER})
 """Detectors whose firing alone leads to an act, an attribution or a page."""
@@ -63,9 +64,11 @@ class Judged:
 def run() -> list[Figure]:
     """All figures; minutes."""
     faulty = [scenarios.load(name) for name in scenarios.names() if not name.startswith("quiet-")]
-    judged = [judge(scenario) for scenario in faulty]
+    judged = [judge(ScenarioRun.of(scenario)) for scenario in faulty]
+    judged += [judge(recorded_run(name)) for name in recorded_names()]
     right = [each for each in judged if each.right]
-    quiet = [judge(scenarios.load(n)) for n in scenarios.names() if n.startswith("quiet-")]
+    calm = [scenarios.load(n) for n in scenarios.names() if n.startswith("quiet-")]
+    quiet = [judge(ScenarioRun.of(scenario)) for scenario in calm]
     days = sum(each.scenario.seconds for each in quiet) / 86_400.0
     alarms = sum(each.alarms for each in quiet)
     ramp = next(each for each in judged if each.scenario.name == RAMP)
@@ -81,10 +84,10 @@ def run() -> list[Figure]:
     ]  # fmt: skip
 
 
-def judge(scenario: Scenario, *, seed: int = 0) -> Judged:
-    """Run a scenario through the detectors of the default policy."""
-    policy = suited(DEFAULT, scenario.tick_seconds)
-    return judge_snapshots(scenario, SimulatedHistory(scenario, policy, seed).snapshots())
+def judge(run: ScenarioRun) -> Judged:
+    """A scenario through the detectors of the default policy."""
+    policy = suited(DEFAULT, run.scenario.tick_seconds)
+    return judge_snapshots(run.scenario, SimulatedHistory(run, policy).snapshots())
 
 
 def judge_snapshots(scenario: Scenario, snapshots: Iterable[Snapshot]) -> Judged:
@@ -127,8 +130,7 @@ def tick_seconds() -> float:
     scenario = base.model_copy(
         update={"engine": engine, "seconds": TICK_SCENARIO_SECONDS, "warm_seconds": 300.0}
     )
-    policy = suited(DEFAULT, scenario.tick_seconds)
-    history = SimulatedHistory(scenario, policy)
+    history = SimulatedHistory.of(scenario, DEFAULT)
     for _ in history.snapshots():
         pass
     spent = []

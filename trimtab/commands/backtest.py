@@ -14,8 +14,10 @@ from controlplane.policy.policy import Policy, load_policy
 from controlplane.policy.snapshot import Snapshot
 from engine.errors import BadRequestError
 from engine.simulation import scenario as scenarios
+from engine.simulation.run import ScenarioRun
 from trimtab.errors import InputError
 from trimtab.simulated.history import SimulatedHistory, incidents_of, suited
+from trimtab.simulated.real_incidents import recorded_names, recorded_run
 from trimtab.simulated.stored import read_history
 
 
@@ -84,13 +86,16 @@ def _policy(wanted: str) -> Policy:
 def _simulated(
     name: str, policy: Policy, seed: int
 ) -> tuple[Policy, list[Snapshot], tuple[Incident, ...]]:
-    try:
-        scenario = scenarios.load(name)
-    except BadRequestError as error:
-        raise InputError(error.detail) from None
-    policy = suited(policy, scenario.tick_seconds)
-    history = SimulatedHistory(scenario, policy, seed)
-    return policy, list(history.snapshots()), incidents_of(scenario)
+    if name in recorded_names():
+        run = recorded_run(name, seed=seed)
+    else:
+        try:
+            run = ScenarioRun.of(scenarios.load(name), seed=seed)
+        except BadRequestError as error:
+            raise InputError(error.detail) from None
+    policy = suited(policy, run.scenario.tick_seconds)
+    history = SimulatedHistory(run, policy)
+    return policy, list(history.snapshots()), incidents_of(run.scenario)
 
 
 def _table(report: BacktestReport, basis: str) -> Table:

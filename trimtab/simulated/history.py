@@ -15,7 +15,7 @@ from controlplane.policy.knob import Knob
 from controlplane.policy.policy import Policy
 from controlplane.policy.snapshot import Snapshot
 from controlplane.slo.evaluate import evaluate as judge
-from engine.simulation.run import EPOCH
+from engine.simulation.run import EPOCH, ScenarioRun
 from engine.simulation.scenario import Scenario
 from trimtab.simulated.window import windows_of
 
@@ -51,15 +51,20 @@ class SimulatedHistory:
     """Snapshots of one simulated engine that nobody governs.
 
     Attributes:
-        scenario, policy: what runs, and how it is looked at (already `suited`).
-        seed: of the engine.
+        run: the engine under its scenario, fresh.
+        policy: how it is looked at (already `suited`).
+        reference: taken when the healthy beginning is over.
     """
 
-    scenario: Scenario
+    run: ScenarioRun
     policy: Policy
-    seed: int = 0
     reference: LoadReference | None = None
     _windows: deque[EngineWindow] = field(default_factory=deque)
+
+    @classmethod
+    def of(cls, scenario: Scenario, policy: Policy, *, seed: int = 0) -> "SimulatedHistory":
+        """A scenario from its beginning, under a policy on its ticks."""
+        return cls(ScenarioRun.of(scenario, seed=seed), suited(policy, scenario.tick_seconds))
 
     def snapshots(self) -> Iterator[Snapshot]:
         """One a tick; the load reference is taken at the end of the healthy beginning."""
@@ -67,12 +72,12 @@ class SimulatedHistory:
         most = max(
             rules.history_windows, round(SLO_SECONDS / rules.window_seconds), REFERENCE_WINDOWS
         )
-        for at, arrived in windows_of(self.scenario, seed=self.seed):
+        for at, arrived in windows_of(self.run):
             for window in arrived:
                 self._windows.append(window)
                 while len(self._windows) > most:
                     self._windows.popleft()
-            if self.reference is None and at >= self.scenario.warm_seconds and self._windows:
+            if self.reference is None and at >= self.run.scenario.warm_seconds and self._windows:
                 self.reference = build_reference(tuple(self._windows)[-REFERENCE_WINDOWS:])
             if self._windows:
                 yield self.evaluate(EPOCH + at)

@@ -8,7 +8,6 @@ from contract.frame import ARRAYS
 from contract.frame_codec import Frame
 from controlplane.history.window import EngineWindow, Sums
 from engine.simulation.run import EPOCH, ScenarioRun
-from engine.simulation.scenario import Scenario
 
 
 def window_of(frame: Frame, *, missing: int = 0) -> EngineWindow:
@@ -37,13 +36,13 @@ def window_of(frame: Frame, *, missing: int = 0) -> EngineWindow:
     )  # fmt: skip
 
 
-def windows_of(scenario: Scenario, *, seed: int = 0) -> Iterator[tuple[float, list[EngineWindow]]]:
+def windows_of(run: ScenarioRun) -> Iterator[tuple[float, list[EngineWindow]]]:
     """A scenario in process: seconds on its clock, and the windows that arrived by then.
 
     A window starts where the frame's own clock says, as in the control plane.
     """
     last: tuple[str, int] | None = None
-    for ended, frames in ScenarioRun.of(scenario, seed=seed).frames():
+    for ended, frames in run.frames():
         arrived = []
         for frame in frames:
             header = frame.header

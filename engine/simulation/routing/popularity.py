@@ -20,7 +20,7 @@ SIGMA: Mapping[str, float] = MappingProxyType(
 """Fitted."""
 DEFAULT_SIGMA = 0.267
 """Assumed for the other presets: the recorded 256-expert model."""
-DOMAIN_CORRELATION = 0.30
+DOMAIN_CORRELATION = 0.184
 """Of log popularity between two domains; fitted (mean over both models and recorded layers)."""
 SEQUENCE_CV = 0.7
 """Spread of one sequence's own preference around its domain's. Assumed (mechanisms § 4.3)."""

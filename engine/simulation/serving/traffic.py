@@ -39,7 +39,7 @@ LENGTHS: Mapping[str, Lengths] = MappingProxyType(
 """Fitted: Azure 2023 conversation and code, Mooncake conversation."""
 ARRIVAL_CV = {"conversation": 1.1, "code": 12.0, "deepseek-r1": 2.3}
 """Inter-arrival CV. The first two are measured, the third is weighted by client rate (ServeGen)."""
-DAY_SHAPE = ((0.47, 0.41), (0.36, 0.09))
+DAY_SHAPE = ((0.463, 0.153), (0.239, 0.002))
 """(cosine, sine) of the first two harmonics of the day; fitted to ServeGen's hourly rates."""
 
 
