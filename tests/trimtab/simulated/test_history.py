@@ -17,6 +17,7 @@ from trimtab.simulated.window import windows_of
 def shortened(name, seconds, **engine):
     """A scenario from its onset less ten minutes on, in fewer seconds."""
     found = scenarios.load(name)
+    assert found.truth.onset is not None
     earlier = found.truth.onset - 900.0
     moved = [event.model_copy(update={"at": event.at - earlier}) for event in found.events]
     truth = found.truth.model_copy(update={"onset": 900.0, "end": seconds})
