@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from hypothesis import settings
+
 pytest_plugins = ["tests.support.database_fixtures"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -12,3 +14,8 @@ for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_prox
 # Triton decides at its import whether kernels are interpreted: settled here, before any test.
 if not Path("/dev/nvidiactl").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# The same examples on every machine; `--hypothesis-profile search` looks further.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile("repeatable")

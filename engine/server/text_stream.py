@@ -33,27 +33,34 @@ class TextStream:
         if self.is_stopped:
             return ""
         self._pending.append(token_id)
-        text = self._decoded()
-        if text.endswith(REPLACEMENT) and len(self._pending) < _MAX_HELD_TOKENS:
-            return ""
-        self._accept(text)
+        while (text := self._decoded(self._pending)).endswith(REPLACEMENT):
+            if self._held() < _MAX_HELD_TOKENS:
+                return self._send(keep=self._stop_prefix())
+            self._accept(self._decoded(self._pending[:1]), self._pending[1:])
+        self._accept(text, [])
         return self._send(keep=self._stop_prefix())
 
     def finish(self) -> str:
         """The rest, when no more tokens come."""
         if self.is_stopped:
             return ""
-        self._accept(self._decoded())
+        self._accept(self._decoded(self._pending), [])
         return self._send(keep=0)
 
-    def _decoded(self) -> str:
+    def _decoded(self, tokens: list[int]) -> str:
         before = self._tokenizer.decode(self._context)
-        return self._tokenizer.decode(self._context + self._pending)[len(before) :]
+        return self._tokenizer.decode(self._context + tokens)[len(before) :]
 
-    def _accept(self, text: str) -> None:
+    def _held(self) -> int:
+        """Pending tokens that have bytes: special tokens between two bytes part no character."""
+        return sum(self._tokenizer.decode([token]) != "" for token in self._pending)
+
+    def _accept(self, text: str, rest: list[int]) -> None:
+        """Take `text` as final; `rest`, the tokens after it, may still begin a character."""
         if self._pending:
-            self._context = self._pending[-1:] if not text.endswith(REPLACEMENT) else []
-            self._pending = []
+            broken = text.endswith(REPLACEMENT)
+            self._context = [] if broken else self._pending[: len(self._pending) - len(rest)][-1:]
+            self._pending = rest
         self._unsent += text
         found = [at for stop in self._stops if (at := self._unsent.find(stop)) >= 0]
         if found:

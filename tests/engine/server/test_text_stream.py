@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,14 @@ def test_a_character_is_sent_when_its_last_byte_is_there() -> None:
 def test_broken_bytes_become_replacement_characters_at_last() -> None:
     pieces, _ = run([0xF0, 0x9F])
     assert "".join(pieces) == "\ufffd"
+
+
+@pytest.mark.parametrize("ids", [[128, 128, 128, 194, 128], [194, 256, 256, 256, 256, 128]])
+def test_a_character_that_begins_among_broken_bytes_or_holds_special_tokens_arrives(
+    ids: list[int],
+) -> None:
+    pieces, _ = run(ids)
+    assert "".join(pieces).lstrip("\ufffd") == "\x80"
 
 
 def test_text_ends_just_before_a_stop_string() -> None:
