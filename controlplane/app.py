@@ -31,6 +31,7 @@ import controlplane.web.router
 from contract import CONTRACT_VERSION
 from contract.headers import RETRY_AFTER
 from contract.problem import PROBLEM_MEDIA_TYPE, Problem
+from controlplane.audit import access_changes
 from controlplane.audit.denials import audit_denials
 from controlplane.auth.access import Access
 from controlplane.auth.engines import EngineRegistry
@@ -77,14 +78,17 @@ class Plane:
         self.database = database or open_database(settings.database_url)
         self.instruments = Instruments()
         self.access = Access(
-            tokens=TokenStore(self.database, self.clock),
+            tokens=TokenStore(self.database, self.clock, access_changes.record),
             sessions=SessionStore(
-                self.database, self.clock, link_seconds=settings.auth.login_link_seconds,
+                self.database, self.clock, access_changes.record,
+                link_seconds=settings.auth.login_link_seconds,
                 session_seconds=settings.auth.session_hours * 3600,
             ),
             secure_cookies=settings.tls,
         )  # fmt: skip
-        self.engines = EngineRegistry(self.database, self.clock, settings.engines)
+        self.engines = EngineRegistry(
+            self.database, self.clock, settings.engines, access_changes.record
+        )
         self.history = History(self.database, settings.history, self.clock)
         self.upkeep = Upkeep(self.history)
         self.writer = FrameWriter(self.history, settings.ingest, self.clock, self.instruments)

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import delete, select
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
+from controlplane.auth.changes import SETTINGS, AccessChange, ChangeKind, Recorder
 from controlplane.auth.models import Engine
 from controlplane.clock import Clock
 from controlplane.db.database import Database
@@ -14,42 +16,61 @@ from controlplane.settings import EngineSettings
 
 @dataclass(frozen=True, slots=True)
 class RegisteredEngine:
-    """Where an engine's admin API is, and the token for it (kept out of `repr`)."""
+    """Where an engine's admin API is, and the token for it (kept out of `repr`).
+
+    `from_settings`: the settings file names it, so only the file can drop it.
+    """
 
     engine_id: str
     url: str
     group: str
     admin_token: str = field(repr=False)
+    from_settings: bool = False
 
 
 class EngineRegistry:
-    """Engines of the settings, and those that an administrator added."""
+    """Engines of the settings, and those that an administrator added.
+
+    `record` writes each change, with its actor, in the change's own transaction.
+    """
 
     def __init__(
-        self, database: Database, clock: Clock, configured: Sequence[EngineSettings]
-    ) -> None:
+        self, database: Database, clock: Clock, configured: Sequence[EngineSettings],
+        record: Recorder,
+    ) -> None:  # fmt: skip
         self._database = database
         self._clock = clock
+        self._record = record
         self._configured = {engine.id: engine for engine in configured}
 
     def sync(self) -> None:
         """Make the rows that come from settings equal the settings. Called at start."""
         with self._database.write() as session:
-            session.execute(
-                delete(Engine).where(
-                    Engine.from_settings | Engine.engine_id.in_(list(self._configured))
-                )
-            )
-            now = self._clock.now()
-            session.add_all(
-                Engine(
-                    engine_id=engine.id, url=engine.url, engine_group=engine.group,
-                    admin_token=None, from_settings=True, added_at=now,
-                )
-                for engine in self._configured.values()
-            )  # fmt: skip
+            before = {row.engine_id: row for row in session.scalars(select(Engine))}
+            for engine_id, row in before.items():
+                if row.from_settings and engine_id not in self._configured:
+                    self._dropped(session, row, SETTINGS)
+            for engine in self._configured.values():
+                self._follow(session, engine, before.get(engine.id))
 
-    def add(self, engine: RegisteredEngine) -> None:
+    def _follow(self, session: Session, engine: EngineSettings, row: Engine | None) -> None:
+        """Make one row equal the settings; the log gets what differed."""
+        if row is None:
+            row = Engine(
+                engine_id=engine.id, url=engine.url, engine_group=engine.group, admin_token=None,
+                from_settings=True, added_at=self._clock.now(),
+            )  # fmt: skip
+            self._put(session, row, SETTINGS)
+            return
+        if (row.from_settings, row.url, row.engine_group) == (True, engine.url, engine.group):
+            return
+        was = row.url
+        row.url, row.engine_group = engine.url, engine.group
+        row.from_settings, row.admin_token = True, None
+        detail = {"group": engine.group, "from_settings": True}
+        self._note(session, SETTINGS, ChangeKind.ENGINE_CHANGED, engine.id, was, row.url, detail)
+
+    def add(self, engine: RegisteredEngine, *, by: str) -> None:
         """Register an engine that the settings do not name.
 
         Raises:
@@ -61,15 +82,13 @@ class EngineRegistry:
                     f"engine {engine.engine_id!r} is registered",
                     field="engine_id", value=engine.engine_id,
                 )  # fmt: skip
-            session.add(
-                Engine(
-                    engine_id=engine.engine_id, url=engine.url, engine_group=engine.group,
-                    admin_token=engine.admin_token, from_settings=False,
-                    added_at=self._clock.now(),
-                )
+            row = Engine(
+                engine_id=engine.engine_id, url=engine.url, engine_group=engine.group,
+                admin_token=engine.admin_token, from_settings=False, added_at=self._clock.now(),
             )  # fmt: skip
+            self._put(session, row, by)
 
-    def remove(self, engine_id: str) -> None:
+    def remove(self, engine_id: str, *, by: str) -> None:
         """Stop governing an engine; its history stays.
 
         Raises:
@@ -85,7 +104,7 @@ class EngineRegistry:
                     f"engine {engine_id!r} stands in the settings: remove it there",
                     field="engine_id", value=engine_id,
                 )  # fmt: skip
-            session.delete(row)
+            self._dropped(session, row, by)
 
     def all(self) -> list[RegisteredEngine]:
         """Every governed engine, by id."""
@@ -110,4 +129,23 @@ class EngineRegistry:
     def _registered(self, row: Engine) -> RegisteredEngine:
         configured = self._configured.get(row.engine_id)
         token = configured.admin_token.get_secret_value() if configured else row.admin_token or ""
-        return RegisteredEngine(row.engine_id, row.url, row.engine_group, token)
+        return RegisteredEngine(row.engine_id, row.url, row.engine_group, token, row.from_settings)
+
+    def _put(self, session: Session, row: Engine, by: str) -> None:
+        session.add(row)
+        detail = {"group": row.engine_group, "from_settings": row.from_settings}
+        self._note(session, by, ChangeKind.ENGINE_ADDED, row.engine_id, None, row.url, detail)
+
+    def _dropped(self, session: Session, row: Engine, by: str) -> None:
+        session.delete(row)
+        self._note(session, by, ChangeKind.ENGINE_REMOVED, row.engine_id, row.url, None, {})
+
+    def _note(
+        self, session: Session, by: str, kind: ChangeKind, engine_id: str, was: str | None,
+        now: str | None, detail: dict[str, object],
+    ) -> None:  # fmt: skip
+        change = AccessChange(
+            self._clock.now(), by, kind, engine_id, engine_id=engine_id, value_from=was,
+            value_to=now, detail=detail,
+        )  # fmt: skip
+        self._record(session, change)

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from contract.access_name import ACCESS_NAME_PATTERN
 from controlplane.auth.access import SESSION_COOKIE, Access, require
 from controlplane.auth.engines import EngineRegistry, RegisteredEngine
 from controlplane.auth.roles import Principal, Role
@@ -27,7 +28,7 @@ class _Body(BaseModel):
 class NewToken(_Body):
     """A token to make. `engine_id` is needed for role engine, and for no other."""
 
-    name: str = Field(min_length=1, max_length=128)
+    name: str = Field(json_schema_extra={"pattern": ACCESS_NAME_PATTERN})
     role: Role
     engine_id: EngineId | None = None
     lifetime_seconds: float | None = Field(default=None, gt=0)
@@ -43,7 +44,7 @@ class MadeToken(_Body):
 class NewLink(_Body):
     """A login link to make."""
 
-    name: str = Field(min_length=1, max_length=128)
+    name: str = Field(json_schema_extra={"pattern": ACCESS_NAME_PATTERN})
     role: Role
 
 
@@ -127,9 +128,10 @@ async def who_am_i(request: Request, access: Stores) -> WhoAmI:
 
 
 @router.post("/api/v1/login-links", status_code=201)
-def make_link(body: NewLink, access: Stores, _admin: Admin) -> MadeLink:
+def make_link(body: NewLink, access: Stores, admin: Admin) -> MadeLink:
     """Make a one-time login link."""
-    return MadeLink(path=f"{LOGIN_PATH}?link={access.sessions.new_link(body.name, body.role)}")
+    secret = access.sessions.new_link(body.name, body.role, by=admin.name)
+    return MadeLink(path=f"{LOGIN_PATH}?link={secret}")
 
 
 @router.get("/api/v1/tokens")
@@ -139,32 +141,34 @@ def list_tokens(access: Stores, _admin: Admin) -> list[TokenInfo]:
 
 
 @router.post("/api/v1/tokens", status_code=201)
-def make_token(body: NewToken, access: Stores, _admin: Admin) -> MadeToken:
+def make_token(body: NewToken, access: Stores, admin: Admin) -> MadeToken:
     """Make a token; the answer is the only time that its secret is shown."""
     secret = access.tokens.create(
-        body.name, body.role, engine_id=body.engine_id, lifetime_seconds=body.lifetime_seconds
-    )
+        body.name, body.role, by=admin.name, engine_id=body.engine_id,
+        lifetime_seconds=body.lifetime_seconds,
+    )  # fmt: skip
     return MadeToken(name=body.name, token=secret)
 
 
-@router.delete("/api/v1/tokens/{name}", status_code=204)
-def revoke_token(name: str, access: Stores, _admin: Admin) -> Response:
-    """Make a token useless."""
-    access.tokens.revoke(name)
+@router.delete("/api/v1/tokens/{name:path}", status_code=204)
+def revoke_token(name: str, access: Stores, admin: Admin) -> Response:
+    """Make a token useless. A path, for names from before a slash was refused."""
+    access.tokens.revoke(name, by=admin.name)
     return Response(status_code=204)
 
 
 @router.post("/api/v1/engines", status_code=201)
-def add_engine(body: NewEngine, engines: Engines, _admin: Admin) -> Response:
+def add_engine(body: NewEngine, engines: Engines, admin: Admin) -> Response:
     """Govern an engine that the settings do not name."""
     engines.add(
-        RegisteredEngine(body.engine_id, body.url, body.group, body.admin_token.get_secret_value())
-    )
+        RegisteredEngine(body.engine_id, body.url, body.group, body.admin_token.get_secret_value()),
+        by=admin.name,
+    )  # fmt: skip
     return Response(status_code=201)
 
 
 @router.delete("/api/v1/engines/{engine_id}", status_code=204)
-def remove_engine(engine_id: str, engines: Engines, _admin: Admin) -> Response:
+def remove_engine(engine_id: str, engines: Engines, admin: Admin) -> Response:
     """Stop governing an engine; its history stays."""
-    engines.remove(engine_id)
+    engines.remove(engine_id, by=admin.name)
     return Response(status_code=204)

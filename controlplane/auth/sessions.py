@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 
 from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
 
+from contract.access_name import ACCESS_NAME_BOUND, fault_of_name
+from controlplane.auth.changes import AccessChange, ChangeKind, Recorder
 from controlplane.auth.models import LoginLink, WebSession
 from controlplane.auth.roles import Principal, Role
 from controlplane.auth.secret import digest, new_secret
@@ -24,34 +27,52 @@ class OpenSession:
 
 
 class SessionStore:
-    """Login links and sessions in the database; both stored hashed."""
+    """Login links and sessions in the database; both stored hashed.
+
+    `record` writes each change, with its actor, in the change's own transaction.
+    """
 
     def __init__(
-        self, database: Database, clock: Clock, *, link_seconds: int, session_seconds: int
-    ) -> None:
+        self, database: Database, clock: Clock, record: Recorder, *, link_seconds: int,
+        session_seconds: int,
+    ) -> None:  # fmt: skip
         self._database = database
         self._clock = clock
+        self._record = record
         self._link_seconds = link_seconds
         self._session_seconds = session_seconds
 
-    def new_link(self, name: str, role: Role) -> str:
+    def new_link(self, name: str, role: Role, *, by: str) -> str:
         """A secret that opens one session for `name`, within the link's lifetime.
 
         Raises:
-            InvalidInputError: machines do not log in.
+            InvalidInputError: machines do not log in, or nobody may be called that.
         """
+        fault = fault_of_name(name)
+        if fault is not None:
+            raise InvalidInputError(
+                f"login {fault}", field="name", value=name[:200], bound=ACCESS_NAME_BOUND
+            )
         if role not in PEOPLE:
             raise InvalidInputError(
                 f"role {role} does not log in", field="role", value=str(role), bound=list(PEOPLE)
             )
         secret = new_secret()
-        expires = self._clock.now() + self._link_seconds
+        now = self._clock.now()
+        expires = now + self._link_seconds
         with self._database.write() as session:
             session.add(
                 LoginLink(
                     link_hash=digest(secret), name=name, role=role, expires_at=expires, used_at=None
                 )
             )
+            self._record(
+                session,
+                AccessChange(
+                    now, by, ChangeKind.LINK_CREATED, name,
+                    detail={"role": role.value, "expires_at": expires},
+                ),
+            )  # fmt: skip
         return secret
 
     def redeem(self, secret: str) -> OpenSession:
@@ -77,6 +98,7 @@ class SessionStore:
                 )
             )  # fmt: skip
             principal = Principal(name=link.name, role=Role(link.role), session_id=digest(cookie))
+            self._noted(session, ChangeKind.SESSION_OPENED, principal)
         return OpenSession(cookie, self._session_seconds, principal)
 
     def authenticate(self, cookie: str) -> tuple[Principal, str] | None:
@@ -91,7 +113,10 @@ class SessionStore:
     def close(self, session_id: str) -> None:
         """Log out."""
         with self._database.write() as session:
-            session.execute(delete(WebSession).where(WebSession.session_hash == session_id))
+            row = session.get(WebSession, session_id)
+            if row is not None:
+                session.delete(row)
+                self._noted(session, ChangeKind.SESSION_CLOSED, Principal(row.name, Role(row.role)))
 
     def forget_expired(self) -> int:
         """Delete sessions and links that are over; gives how many."""
@@ -108,3 +133,9 @@ class SessionStore:
                 delete(LoginLink).where(LoginLink.expires_at <= now).returning(LoginLink.link_hash)
             )
             return len(over)
+
+    def _noted(self, session: Session, kind: ChangeKind, who: Principal) -> None:
+        change = AccessChange(
+            self._clock.now(), who.name, kind, who.name, detail={"role": who.role.value}
+        )
+        self._record(session, change)

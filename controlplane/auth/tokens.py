@@ -4,7 +4,10 @@ import threading
 from dataclasses import dataclass
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
+from contract.access_name import ACCESS_NAME_BOUND, fault_of_name
+from controlplane.auth.changes import SETTINGS, AccessChange, ChangeKind, Recorder
 from controlplane.auth.models import AccessToken
 from controlplane.auth.roles import Principal, Role
 from controlplane.auth.secret import MIN_SECRET_LENGTH, digest, new_secret, same
@@ -29,11 +32,15 @@ class TokenInfo:
 
 
 class TokenStore:
-    """Tokens in the database; an answer is remembered for 5 s, so a revocation elsewhere too."""
+    """Tokens in the database; an answer is remembered for 5 s, so a revocation elsewhere too.
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    `record` writes each change, with its actor, in the change's own transaction.
+    """
+
+    def __init__(self, database: Database, clock: Clock, record: Recorder) -> None:
         self._database = database
         self._clock = clock
+        self._record = record
         self._remembered: dict[str, tuple[float, Principal]] = {}
         self._lock = threading.Lock()
 
@@ -42,6 +49,7 @@ class TokenStore:
         name: str,
         role: Role,
         *,
+        by: str,
         engine_id: str | None = None,
         lifetime_seconds: float | None = None,
         secret: str | None = None,
@@ -50,21 +58,28 @@ class TokenStore:
 
         Raises:
             ConflictError: the name is taken.
-            InvalidInputError: an engine token without an engine, or the reverse.
+            InvalidInputError: a name that no URL or database takes, an engine token without an
+                engine, or the reverse.
         """
+        fault = fault_of_name(name)
+        if fault is not None:
+            raise InvalidInputError(
+                f"token {fault}", field="name", value=name[:200], bound=ACCESS_NAME_BOUND
+            )
         _check(name, role, engine_id, secret)
         value = secret or new_secret()
         now = self._clock.now()
         with self._database.write() as session:
             if session.scalar(select(AccessToken.name).where(AccessToken.name == name)):
                 raise ConflictError(f"a token named {name!r} exists", field="name", value=name)
+            expires_at = None if lifetime_seconds is None else now + lifetime_seconds
             session.add(
                 AccessToken(
                     token_hash=digest(value), name=name, role=role, engine_id=engine_id,
-                    created_at=now, revoked_at=None,
-                    expires_at=None if lifetime_seconds is None else now + lifetime_seconds,
+                    created_at=now, revoked_at=None, expires_at=expires_at,
                 )
             )  # fmt: skip
+            self._made(session, by, name, role, engine_id, expires_at)
         return value
 
     def ensure(self, name: str, role: Role, secret: str, *, engine_id: str | None = None) -> None:
@@ -83,6 +98,7 @@ class TokenStore:
                     created_at=self._clock.now(), expires_at=None, revoked_at=None,
                 )
             )  # fmt: skip
+            self._made(session, SETTINGS, name, role, engine_id, None)
 
     def remembered(self, secret: str) -> Principal | None:
         """Who holds this secret, if that was asked within the last 5 s; never waits."""
@@ -110,8 +126,8 @@ class TokenStore:
             self._remember(key, now, principal)
         return principal
 
-    def revoke(self, name: str) -> None:
-        """Make a token useless from now on.
+    def revoke(self, name: str, *, by: str) -> None:
+        """Make a token useless from now on; once is enough, and the log says it once.
 
         Raises:
             NotFoundError: no token has that name.
@@ -120,7 +136,15 @@ class TokenStore:
             row = session.scalar(select(AccessToken).where(AccessToken.name == name))
             if row is None:
                 raise NotFoundError(f"no token is named {name!r}", field="name", value=name)
-            row.revoked_at = row.revoked_at or self._clock.now()
+            if row.revoked_at is None:
+                row.revoked_at = self._clock.now()
+                self._record(
+                    session,
+                    AccessChange(
+                        row.revoked_at, by, ChangeKind.TOKEN_REVOKED, name,
+                        engine_id=row.engine_id, detail={"role": row.role},
+                    ),
+                )  # fmt: skip
         with self._lock:
             self._remembered.clear()
 
@@ -136,6 +160,16 @@ class TokenStore:
             for row in rows
         ]  # fmt: skip
 
+    def _made(
+        self, session: Session, by: str, name: str, role: Role, engine_id: str | None,
+        expires_at: float | None,
+    ) -> None:  # fmt: skip
+        change = AccessChange(
+            self._clock.now(), by, ChangeKind.TOKEN_CREATED, name, engine_id=engine_id,
+            detail={"role": role.value, "expires_at": expires_at},
+        )  # fmt: skip
+        self._record(session, change)
+
     def _remember(self, key: str, now: float, principal: Principal) -> None:
         with self._lock:
             if len(self._remembered) >= MAX_REMEMBERED:
@@ -144,10 +178,6 @@ class TokenStore:
 
 
 def _check(name: str, role: Role, engine_id: str | None, secret: str | None) -> None:
-    if not 1 <= len(name) <= 128:
-        raise InvalidInputError(
-            f"token name has {len(name)} characters, allowed are 1 to 128", field="name"
-        )
     if role is Role.ENGINE and not engine_id:
         raise InvalidInputError(
             "a token of role engine is bound to one engine: give its id", field="engine_id"

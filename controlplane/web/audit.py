@@ -11,7 +11,10 @@ from controlplane.web.rendering import fragment, page
 
 router = APIRouter(prefix="/audit", include_in_schema=False)
 PAGE = 100
-KINDS = ("action", "decision", "config", "bias", "policy", "freeze", "pin", "access")
+KINDS = (
+    "action", "decision", "config", "bias", "policy", "freeze", "pin", "access", "token", "login",
+    "engine",
+)  # fmt: skip
 Text = Annotated[str, Query(max_length=160)]
 
 

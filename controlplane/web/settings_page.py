@@ -5,12 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from contract.access_name import ACCESS_NAME_BOUND, ACCESS_NAME_PATTERN
 from controlplane.actuator.routes import freezes, knob_pins
 from controlplane.auth import routes as auth
 from controlplane.auth.roles import Role, allows
 from controlplane.auth.sessions import PEOPLE
 from controlplane.errors import InvalidInputError
 from controlplane.policy.knob import Knob
+from controlplane.settings import DEFAULT_FILE
 from controlplane.web import settings_view
 from controlplane.web.access import (
     Admin,
@@ -45,6 +47,7 @@ def settings_page(
     return page(
         request, viewer, "settings.html", twin=TWIN, facts=facts, ttls=TTLS, knobs=list(Knob),
         roles=list(Role), people=PEOPLE, groups=sorted({e.group for e in facts.engines}),
+        file=DEFAULT_FILE, name_pattern=ACCESS_NAME_PATTERN[1:-1], name_bound=ACCESS_NAME_BOUND,
     )  # fmt: skip
 
 
@@ -116,10 +119,11 @@ def make_token(
     days: Annotated[float | None, Form(gt=0, le=3660)] = None,
 ) -> HTMLResponse:  # fmt: skip
     """Make a token; this answer alone shows its secret."""
-    body = auth.NewToken(
-        name=name, role=role, engine_id=engine_id or None,
-        lifetime_seconds=None if days is None else days * 86_400,
-    )  # fmt: skip
+    values = {
+        "name": name, "role": role, "engine_id": engine_id or None,
+        "lifetime_seconds": None if days is None else days * 86_400,
+    }  # fmt: skip
+    body = parsed(auth.NewToken, values)
     made = auth.make_token(body, access, admin)
     return page(
         request, admin, "made.html", status=201, title=f"Token {name}",
@@ -150,13 +154,13 @@ def make_link(
 @router.post(HERE + "/engines")
 def add_engine(
     admin: Admin, registry: Registry,
-    engine_id: Annotated[str, Form(pattern=r"^[A-Za-z0-9._:-]{1,128}$")],
-    url: Annotated[str, Form(pattern=r"^https?://[^\s]+$", max_length=512)],
+    engine_id: Short, url: Annotated[str, Form(max_length=512)],
     group: Annotated[str, Form(max_length=128)] = "",
     admin_token: Annotated[str, Form(max_length=512)] = "",
 ) -> RedirectResponse:  # fmt: skip
     """Govern an engine that the settings file does not name."""
-    body = auth.NewEngine(engine_id=engine_id, url=url, group=group, admin_token=admin_token)
+    values = {"engine_id": engine_id, "url": url, "group": group, "admin_token": admin_token}
+    body = parsed(auth.NewEngine, values)
     auth.add_engine(body, registry, admin)
     return see_other(HERE + "#engines")
 

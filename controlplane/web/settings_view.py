@@ -15,13 +15,14 @@ from controlplane.auth.tokens import TokenInfo
 
 
 class EngineShown(BaseModel):
-    """A configured engine, without its token."""
+    """A configured engine, without its token; one of the settings file is dropped there."""
 
     model_config = ConfigDict(frozen=True)
 
     engine_id: str
     url: str
     group: str
+    from_settings: bool
 
 
 class SettingsShown(BaseModel):
@@ -46,14 +47,18 @@ def shown(
         lease = session.get(LeaderLease, LEASE_NAME)
         freezes = [_freeze(row) for row in holds.freezes_in_force(session, now)]
         pins = _pins(session, now)
+    engines = [
+        EngineShown(
+            engine_id=engine.engine_id,
+            url=engine.url,
+            group=governing.groups.group_of(engine.engine_id),
+            from_settings=engine.from_settings,
+        )
+        for engine in registry.all()
+    ]
     return SettingsShown(
-        engines=[
-            EngineShown(
-                engine_id=e.engine_id, url=e.url, group=governing.groups.group_of(e.engine_id)
-            )
-            for e in registry.all()
-        ],
-        freezes=freezes, pins=pins, tokens=access.tokens.all() if administers else [],
+        engines=engines, freezes=freezes, pins=pins,
+        tokens=access.tokens.all() if administers else [],
         leader=None if lease is None else lease.holder, epoch=0 if lease is None else lease.epoch,
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from contract.access_name import ACCESS_NAME_BOUND, fault_of_name
 from contract.model import ContractModel
 from contract.runtime_config import HASH_PATTERN
 from engine.errors import BadRequestError
@@ -63,6 +64,9 @@ def token_hash(token: str) -> str:
 
 def create_token(path: Path, *, name: str, role: Role) -> str:
     """Make a token, add its hash to the file (made if absent, mode 0600), and give the token."""
+    fault = fault_of_name(name)
+    if fault is not None:
+        raise BadRequestError(f"token {fault}", field="name", value=name, bound=ACCESS_NAME_BOUND)
     stored = read_tokens(path) if path.exists() else ()
     if any(record.name == name for record in stored):
         raise BadRequestError(

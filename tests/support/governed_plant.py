@@ -10,6 +10,7 @@ from sqlalchemy import literal
 from controlplane.actuator import action_store
 from controlplane.actuator.action import Action
 from controlplane.actuator.fence import Fence
+from controlplane.audit import access_changes
 from controlplane.auth.engines import EngineRegistry
 from controlplane.clock import ManualClock
 from controlplane.db.database import Database
@@ -104,7 +105,7 @@ def governed_plant(
             settings.append(
                 EngineSettings(id=name, url=url, admin_token=SecretStr(engine.token), group=group)
             )
-        registry = EngineRegistry(database, clock, settings)
+        registry = EngineRegistry(database, clock, settings, access_changes.record)
         registry.sync()
         instruments = Instruments()
         lease = Lease(database, clock, "me", now=lambda _db: literal(clock.now()))

@@ -17,6 +17,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from contract.frame_codec import Frame, encode
 from contract.headers import CONTENT_TYPE_PROTOBUF, FRAME_EVENT_NAME, LOGS_PATH
+from controlplane.audit import access_changes
 from controlplane.auth.roles import Role
 from controlplane.auth.tokens import TokenStore
 from controlplane.clock import SystemClock
@@ -74,9 +75,11 @@ def running_plane(url: str, folder: Path, engines: Sequence[str]) -> Iterator[Ru
     """Migrate the database, make tokens, and run `trimtab serve` on it."""
     database = open_database(url)
     upgrade(database)
-    tokens = TokenStore(database, SystemClock())
-    secrets = {name: tokens.create(name, Role.ENGINE, engine_id=name) for name in engines}
-    tokens.create("bench", Role.ADMIN, secret=ADMIN_TOKEN)
+    tokens = TokenStore(database, SystemClock(), access_changes.record)
+    secrets = {
+        name: tokens.create(name, Role.ENGINE, by="bench", engine_id=name) for name in engines
+    }
+    tokens.create("bench", Role.ADMIN, by="bench", secret=ADMIN_TOKEN)
     database.close()
     port = free_port()
     with Children(folder / "logs") as children:

@@ -1,5 +1,6 @@
 """Options that control-plane commands share, and their exit on bad input."""
 
+import getpass
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,14 @@ def config_option(command: Command) -> Command:
         "--config", type=click.Path(path_type=Path, dir_okay=False), default=None,
         help="Settings file; TRIMTAB_* variables win over it.",
     )(command)  # fmt: skip
+
+
+def at_the_shell() -> str:
+    """Who runs this command, for the audit log: `cli:USER`."""
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (OSError, KeyError):  # a container's user without a name
+        return "cli"
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import click
 import uvicorn
 
 from controlplane.app import create_app
+from controlplane.audit import access_changes
 from controlplane.auth.roles import Role
 from controlplane.auth.routes import LOGIN_PATH
 from controlplane.auth.sessions import SessionStore
@@ -15,7 +16,7 @@ from controlplane.clock import SystemClock
 from controlplane.db.database import Database, open_database
 from controlplane.settings import Settings, load_settings
 from migrations.run import upgrade
-from trimtab.commands.options import config_option, one_sentence_errors
+from trimtab.commands.options import at_the_shell, config_option, one_sentence_errors
 from trimtab.errors import InputError
 
 _LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
@@ -76,11 +77,12 @@ def _check_tls(settings: Settings) -> None:
 def login_url(settings: Settings, database: Database, *, name: str = "admin") -> str:
     """A URL that opens an administrator's session once."""
     sessions = SessionStore(
-        database, SystemClock(), link_seconds=settings.auth.login_link_seconds,
+        database, SystemClock(), access_changes.record,
+        link_seconds=settings.auth.login_link_seconds,
         session_seconds=settings.auth.session_hours * 3600,
     )  # fmt: skip
     scheme = "https" if settings.tls else "http"
     host = _LOOPBACK_OF.get(settings.host, settings.host)
     host = f"[{host}]" if ":" in host else host
-    link = sessions.new_link(name, Role.ADMIN)
+    link = sessions.new_link(name, Role.ADMIN, by=at_the_shell())
     return f"{scheme}://{host}:{settings.port}{LOGIN_PATH}?link={link}"

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import click
 
+from controlplane.audit import access_changes
 from controlplane.auth.roles import Role
 from controlplane.auth.tokens import TokenStore
 from controlplane.clock import SystemClock
 from controlplane.db.database import Database
 from migrations.run import current, upgrade
-from trimtab.commands.options import config_option, opened_database
+from trimtab.commands.options import at_the_shell, config_option, opened_database
 from trimtab.commands.serve import login_url
 from trimtab.errors import InputError
 
@@ -51,8 +52,8 @@ def create(
         raise InputError(f"role {role!r} is unknown; use one of {', '.join(Role)}")
     with opened_database(config) as (_, database):
         _make_tables(database)
-        secret = TokenStore(database, SystemClock()).create(
-            name, Role(role), engine_id=engine,
+        secret = _store(database).create(
+            name, Role(role), by=at_the_shell(), engine_id=engine,
             lifetime_seconds=None if days is None else days * 86400,
         )  # fmt: skip
     click.echo(secret)
@@ -82,7 +83,7 @@ def _engine_token(
 def list_all(config: Path | None) -> None:
     """List tokens, without their secrets."""
     with opened_database(config) as (_, database):
-        for token in TokenStore(database, SystemClock()).all():
+        for token in _store(database).all():
             state = "revoked" if token.revoked_at else _until(token.expires_at)
             bound = f" engine={token.engine_id}" if token.engine_id else ""
             click.echo(f"{token.name}\t{token.role}{bound}\t{state}")
@@ -94,7 +95,7 @@ def list_all(config: Path | None) -> None:
 def revoke(config: Path | None, name: str) -> None:
     """Make a token useless; running control planes notice within 5 s."""
     with opened_database(config) as (_, database):
-        TokenStore(database, SystemClock()).revoke(name)
+        _store(database).revoke(name, by=at_the_shell())
     click.echo(f"revoked {name}")
 
 
@@ -106,6 +107,10 @@ def login(config: Path | None, name: str) -> None:
     with opened_database(config) as (settings, database):
         _make_tables(database)
         click.echo(login_url(settings, database, name=name))
+
+
+def _store(database: Database) -> TokenStore:
+    return TokenStore(database, SystemClock(), access_changes.record)
 
 
 def _make_tables(database: Database) -> None:

@@ -77,7 +77,9 @@ def api(sqlite_database, loopback_host) -> Iterator[Api]:
         )
         app = create_app(settings, clock=clock, database=sqlite_database)
         for role in (Role.VIEWER, Role.OPERATOR, Role.ADMIN, Role.ALERTMANAGER):
-            app.state.access.tokens.create(role.value, role, secret=f"{role.value}-{'x' * 32}")
+            app.state.access.tokens.create(
+                role.value, role, by="test", secret=f"{role.value}-{'x' * 32}"
+            )
         with TestClient(app, base_url="http://127.0.0.1") as client:
             yield Api(app, client, engine, clock, Plant(engine, app.state.history))
 

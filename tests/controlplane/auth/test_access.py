@@ -2,6 +2,7 @@
 
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import text
 from starlette.testclient import TestClient
 
 from controlplane.app import MAX_BODY_BYTES, create_app
@@ -45,7 +46,7 @@ def _bearer(token: str) -> dict[str, str]:
 
 
 def _token(client, role: str, **more) -> str:
-    body = {"name": f"a {role}", "role": role, **more}
+    body = {"name": f"a-{role}", "role": role, **more}
     made = client.post("/api/v1/tokens", json=body, headers=_bearer(ADMIN))
     assert made.status_code == 201, made.text
     return made.json()["token"]
@@ -81,7 +82,7 @@ def test_roles_are_ordered_for_people_and_exact_for_machines(client, role, reads
 def test_every_403_reaches_the_hook(client, denied):
     client.get("/api/v1/tokens", headers=_bearer(_token(client, "viewer")))
     (refusal,) = denied
-    assert (refusal.actor, refusal.need, refusal.path) == ("a viewer", "admin", "/api/v1/tokens")
+    assert (refusal.actor, refusal.need, refusal.path) == ("a-viewer", "admin", "/api/v1/tokens")
 
 
 def test_an_engine_token_is_bound_to_one_engine(client):
@@ -100,7 +101,7 @@ def test_tokens_expire_and_are_revoked(client, clock):
     clock.advance(11)
     assert client.get("/api/v1/whoami", headers=_bearer(short)).status_code == 401
     assert client.get("/api/v1/whoami", headers=_bearer(long)).status_code == 200
-    gone = client.delete("/api/v1/tokens/a operator", headers=_bearer(ADMIN))
+    gone = client.delete("/api/v1/tokens/a-operator", headers=_bearer(ADMIN))
     assert gone.status_code == 204
     assert client.get("/api/v1/whoami", headers=_bearer(long)).status_code == 401
 
@@ -118,7 +119,7 @@ def test_secrets_are_stored_hashed_and_listed_never(client, app):
 
 def test_a_name_is_taken_once(client):
     _token(client, "viewer")
-    body = {"name": "a viewer", "role": "viewer"}
+    body = {"name": "a-viewer", "role": "viewer"}
     assert client.post("/api/v1/tokens", json=body, headers=_bearer(ADMIN)).status_code == 409
 
 
@@ -201,6 +202,26 @@ def test_an_engine_that_could_never_be_asked_is_not_registered(client, field, va
     assert response.status_code == 422
     assert response.json()["field"] == field
     assert value not in response.text or field != "admin_token"
+
+
+@pytest.mark.parametrize("name", ["a/b", "a\x00b", "", "x" * 129, "two words"])
+@pytest.mark.parametrize(("path", "role"), [("tokens", "viewer"), ("login-links", "viewer")])
+def test_a_name_that_no_url_or_database_takes_is_refused_with_its_bound(client, path, role, name):
+    response = client.post(
+        f"/api/v1/{path}", json={"name": name, "role": role}, headers=_bearer(ADMIN)
+    )
+    problem = response.json()
+    assert (response.status_code, problem["field"]) == (422, "name")
+    assert problem["value"] == name[:200]
+    assert "letter or digit first" in problem["bound"]
+
+
+def test_a_name_with_a_slash_from_before_it_was_refused_can_be_revoked(client, app):
+    token = _token(client, "viewer")
+    with app.state.plane.database.write() as session:
+        session.execute(text("UPDATE access_token SET name = 'old/name' WHERE name = 'a-viewer'"))
+    assert client.delete("/api/v1/tokens/old/name", headers=_bearer(ADMIN)).status_code == 204
+    assert client.get("/api/v1/whoami", headers=_bearer(token)).status_code == 401
 
 
 def test_an_infinite_lifetime_is_refused(client):

@@ -102,7 +102,7 @@ def a_site(
         browsers = {}
         for role in PEOPLE:
             sessions = app.state.access.sessions
-            opened = sessions.redeem(sessions.new_link(f"anna-{role}", role))
+            opened = sessions.redeem(sessions.new_link(f"anna-{role}", role, by="test"))
             browsers[role] = Browser(anonymous, opened.cookie)
         plant = Plant(engine, app.state.history)
         yield Site(app, clock, database, engine, plant, browsers, anonymous)

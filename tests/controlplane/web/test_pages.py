@@ -130,6 +130,6 @@ def test_an_empty_control_plane_says_how_to_begin(sqlite_url):
 
     app = create_app(load_settings(database_url=sqlite_url))
     with TestClient(app, base_url="http://127.0.0.1", headers={"Accept": "text/html"}) as client:
-        link = app.state.access.sessions.new_link("anna", Role.VIEWER)
+        link = app.state.access.sessions.new_link("anna", Role.VIEWER, by="test")
         client.get(f"/login?link={link}")
         assert "No engine yet" in client.get("/").text

@@ -1,10 +1,13 @@
 """`trimtab token` before anything else has run, and the link it prints."""
 
+import getpass
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from controlplane.audit import log
+from controlplane.db.database import open_database
 from trimtab.cli import main
 
 
@@ -31,3 +34,29 @@ def test_a_login_link_of_a_listener_on_every_address_can_be_opened(
     monkeypatch.setenv("TRIMTAB_HOST", "0.0.0.0")
     monkeypatch.setenv("TRIMTAB_INSECURE", "true")
     assert _run("login").startswith("http://127.0.0.1:8700/login?link=")
+
+
+def test_the_shell_leaves_its_user_in_the_audit_log() -> None:
+    secret = _run("create", "--role", "viewer", "--name", "anna").strip()
+    _run("revoke", "anna")
+    link = _run("login", "--name", "bob").strip()
+    database = open_database("sqlite:///var/trimtab.db")
+    with database.read() as session:
+        events = [log.as_dict(event) for event in log.newest(session)][::-1]
+    database.close()
+    assert [(e["actor"], e["kind"], e["subject"]) for e in events] == [
+        (f"cli:{getpass.getuser()}", "token.created", "anna"),
+        (f"cli:{getpass.getuser()}", "token.revoked", "anna"),
+        (f"cli:{getpass.getuser()}", "login.link_created", "bob"),
+    ]
+    assert secret not in str(events)
+    assert link.partition("=")[2] not in str(events)
+
+
+@pytest.mark.parametrize("more", [[], ["--engine-tokens", "engine-tokens.json"]])
+def test_a_name_that_cannot_be_used_is_one_sentence_and_exit_2(more: list[str]) -> None:
+    arguments = ["token", "create", "--role", "viewer", "--name", "a/b", *more]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "name 'a/b' is not usable" in result.output
+    assert "letter or digit first" in result.output
