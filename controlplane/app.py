@@ -17,7 +17,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 import controlplane.actuator.routes
@@ -52,6 +52,8 @@ from controlplane.scheduling.jobs import leader_jobs
 from controlplane.settings import Settings
 from controlplane.web.error_pages import error_page, wants_page
 
+CLIENT_CLOSED_REQUEST = 499
+"""nginx's number. Nobody reads it: the client is gone."""
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Of any request but one with frames, which has bounds of its own; more is answered 413."""
 
@@ -161,6 +163,7 @@ def create_app(
     app.add_exception_handler(TrimtabError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(ClientDisconnect, _on_gone)
     app.add_exception_handler(Exception, _on_unforeseen)
     controlplane.web.router.install(app)
     for router in ROUTERS:
@@ -185,6 +188,11 @@ async def _on_error(request: Request, error: Exception) -> Response:
     if isinstance(error, OverloadedError | StorageError):
         headers[RETRY_AFTER] = str(max(1, round(error.retry_after_seconds)))
     return _answer(request, error.problem(), headers)
+
+
+async def _on_gone(_request: Request, _error: Exception) -> Response:
+    """A client that went away in its upload is no fault of this program: no word of it."""
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
 async def _on_unforeseen(request: Request, _error: Exception) -> Response:

@@ -19,15 +19,13 @@ from engine.server.completion_bodies import (
     generation_request,
 )
 from engine.server.core import EngineCore, GenerationRequest, TokenEvent
-from engine.server.event_stream import ClientGoneError, EventStream, unless_disconnected
+from engine.server.event_stream import EventStream, unless_disconnected
 from engine.server.problems import problem_of
 from engine.server.readiness import Readiness
 from engine.server.text_stream import TextStream
 from engine.server.tokenizer import Tokenizer
 
 DONE = "[DONE]"
-CLIENT_CLOSED_REQUEST = 499
-"""Nobody reads it; the access log does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +82,11 @@ def completion_routes(
         wanted = generation_request(body, core.model, tokenizer, request_id)
         job = _Job(body=body, request=wanted, created=int(clock.now()))
         pieces = _pieces(core.generate(wanted), TextStream(tokenizer, body.stop or ()))
-        try:
-            if body.stream:
-                # The first token is awaited before the status line: until then 429 is possible.
-                first = await unless_disconnected(request, anext(pieces, None))
-                return EventStream(_events(job, first, pieces), pieces.aclose)
-            whole = await unless_disconnected(request, _whole(job, pieces))
-        except ClientGoneError:
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        if body.stream:
+            # The first token is awaited before the status line: until then 429 is possible.
+            first = await unless_disconnected(request, anext(pieces, None))
+            return EventStream(_events(job, first, pieces), pieces.aclose)
+        whole = await unless_disconnected(request, _whole(job, pieces))
         return Response(whole.model_dump_json(), media_type="application/json")
 
     return router

@@ -8,12 +8,16 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from contract.headers import RETRY_AFTER
 from contract.problem import PROBLEM_MEDIA_TYPE, Problem
 from contract.runtime_config import CAPACITY_LADDER, CHUNK_SIZES
 from engine.errors import BadRequestError, EngineError, QueueFullError, UnauthenticatedError
+from engine.server.event_stream import ClientGoneError
 
+CLIENT_CLOSED_REQUEST = 499
+"""nginx's number. Nobody reads it: the client is gone."""
 _SHOWN_CHARACTERS = 200
 _LISTED: dict[str, tuple[object, ...]] = {
     "capacity_factor": (*CAPACITY_LADDER, None), "chunk_size": CHUNK_SIZES,
@@ -33,6 +37,13 @@ def install_problem_handlers(app: FastAPI) -> None:
     """Answer every exception of `app` with a problem."""
     for kind in (EngineError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _handle)
+    for gone in (ClientDisconnect, ClientGoneError):
+        app.add_exception_handler(gone, _nobody_reads)
+
+
+async def _nobody_reads(_request: Request, _error: Exception) -> Response:
+    """A client that went away in its upload or its wait is no fault of ours: no word of it."""
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
 async def _handle(_request: Request, error: Exception) -> Response:

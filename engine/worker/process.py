@@ -33,7 +33,9 @@ def run_rank(
     """
     die_with_parent()
     keep_freed_memory()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the engine, which stops its ranks
+    # Ctrl-C and a stop of the whole process group reach the engine too, which stops its ranks.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     channel = RankEnd(sock)
     heartbeat = Heartbeat(channel)
     heartbeat.start()

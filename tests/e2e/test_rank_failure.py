@@ -49,6 +49,20 @@ def test_a_failed_rank_ends_the_engine_with_its_name_and_leaves_no_process(
             engine.client.get("/healthz")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_of_the_whole_process_group_is_one_sentence_and_no_failure(
+    tmp_path: Path, number: signal.Signals
+):
+    with engine_process(tmp_path) as engine:
+        processes = engine.everyone()
+        os.killpg(engine.process.pid, number)
+        said, errors = engine.process.communicate(timeout=60)
+        assert said.strip() == "engine engine-0 was asked to stop, and has stopped in order"
+        assert errors == ""
+        assert engine.process.returncode == 0
+        until(lambda: not any(map(is_running, processes)), "every process is gone")
+
+
 def test_the_watchdog_leaves_time_to_turn_unready_within_five_seconds():
     assert EngineSettings().watchdog_seconds <= UNREADY_SECONDS - HANDLING_SECONDS
 

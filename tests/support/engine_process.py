@@ -44,7 +44,7 @@ def engine_process(folder: Path, *arguments: str) -> Iterator[EngineProcess]:
          "--checkpoint", "model", "--context-tokens", "256", "--kv-blocks", "64",
          "--token-file", str(tokens), *arguments],
         cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
     try:

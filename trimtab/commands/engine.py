@@ -80,6 +80,7 @@ def command(file: Path | None, **flags: Any) -> None:
         raise click.ClickException(str(error)) from None
     if failure is not None:
         raise click.ClickException(f"engine {settings.engine_id} ends: {failure}")
+    click.echo(f"engine {settings.engine_id} was asked to stop, and has stopped in order")
 
 
 async def _run(settings: EngineSettings) -> BaseException | None:

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import socket
 import threading
 from dataclasses import dataclass
 
@@ -305,3 +306,17 @@ def test_a_frame_that_fails_at_its_commit_takes_no_other_request_along(running, 
     running.plane.writer._store(group)
     assert [waiting.done.exception() is None for waiting in group] == [True, False, True]
     assert running.stored() == [0, 1]
+
+
+def test_a_client_that_goes_away_in_its_upload_leaves_no_word_in_the_log(running, caplog):
+    address = httpx.URL(running.url)
+    head = (
+        f"POST /v1/logs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+        f"Content-Type: {PROTOBUF}\r\nContent-Length: 100\r\n\r\n"
+    )
+    with socket.create_connection((address.host, address.port)) as connection:
+        connection.sendall(head.encode() + b"half")
+        threading.Event().wait(0.2)  # the application waits for the rest of the body by now
+    assert running.client.get(f"{running.url}/healthz").status_code == 200
+    assert _partial(running.post(export_body(make_frame(0)))).rejected_log_records == 0
+    assert caplog.records == []

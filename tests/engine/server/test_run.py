@@ -135,6 +135,30 @@ async def test_a_slow_stream_is_sent_as_it_comes(tmp_path: Path) -> None:
         assert rest.endswith("data: [DONE]")
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "role"),
+    [("POST", "/v1/completions", Role.INFERENCE), ("PUT", "/admin/v1/config", Role.ADMIN),
+     ("PUT", f"/admin/v1/router-bias/{'a' * 64}", Role.ADMIN)],
+)  # fmt: skip
+async def test_a_client_that_goes_away_in_its_upload_leaves_no_word_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str, path: str, role: Role
+) -> None:
+    async with running(tmp_path) as engine:
+        host, port = engine.client.base_url.host, engine.client.base_url.port
+        _, writer = await asyncio.open_connection(host, port)
+        head = [f"{method} {path} HTTP/1.1", "Host: x", "Content-Length: 100", "If-Match: x",
+                *(f"{name}: {value}" for name, value in bearer(role).items())]  # fmt: skip
+        writer.write("\r\n".join([*head, "", '{"model": "ec']).encode())
+        await writer.drain()
+        await asyncio.sleep(0.1)  # the application waits for the rest of the body by now
+        writer.close()
+        await writer.wait_closed()
+        assert (await engine.client.get("/readyz")).status_code == 200
+        os.kill(os.getpid(), signal.SIGTERM)
+        await engine.ended
+    assert caplog.records == []
+
+
 async def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
