@@ -77,6 +77,29 @@ class Limits:
     prompts_cached: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PrefillPlan:
+    """What a block spends on prompts.
+
+    Attributes:
+        rows: [n], of `Running`. tokens: [n], spent on each. first: [n], time of its first token,
+            where `finished`.
+        steps: that hold prompt tokens. prompts: of one such step, mean.
+    """
+
+    rows: npt.NDArray[np.intp]
+    tokens: Floats
+    first: Floats
+    finished: npt.NDArray[np.bool_]
+    steps: float
+    prompts: float
+
+    @property
+    def per_step(self) -> float:
+        """Prompt tokens of one such step."""
+        return float(self.tokens.sum()) / self.steps if self.steps > 0 else 0.0
+
+
 @dataclass
 class Batch:
     """Queue and running sequences of one engine."""
@@ -112,21 +135,47 @@ class Batch:
         rows = self.decoding
         return float(self.running.column(Running.CONTEXT)[rows].mean()) if rows.any() else 0.0
 
-    def prefill(self, tokens: float, start: float, rate: float) -> npt.NDArray[np.bool_]:
-        """Spend `tokens` on prompts in order, at `rate` tokens/s from `start`; gives rows done."""
+    def present(self, rows: npt.NDArray[np.bool_], now: float, length: float) -> Floats:
+        """Part of a block of `length` seconds from `now` for which each of `rows` is here."""
+        came = np.nan_to_num(self.running.column(Running.FIRST), nan=now + length)
+        return np.where(rows, np.clip((now + length - came) / length, 0.0, 1.0), 0.0)
+
+    def prefill_plan(self, start: float, each: float, budget: float, most: float) -> "PrefillPlan":
+        """Prompts in order of admission, `budget` tokens a step of `each` seconds, from `start`.
+
+        A prompt waits for the next step and for the prompts before it; its first token comes at
+        the end of its last step. `most` steps fit in the block.
+        """
         left = self.running.column(Running.PREFILL)
-        before = left.copy()
-        ends = np.cumsum(before)
-        done = np.clip(tokens - (ends - before), 0.0, before)
-        left -= done
-        self.running.column(Running.CONTEXT)[:] += done
-        finished = (before > 0) & (left <= 1e-9)
-        left[finished] = 0.0
-        first = self.running.column(Running.FIRST)
-        first[finished] = np.maximum(
-            start + ends[finished] / rate, self.running.column(Running.ADMITTED)[finished]
-        )
-        self.running.column(Running.LEFT)[finished] -= 1.0
+        rows = np.flatnonzero(left > 0)
+        admitted = self.running.column(Running.ADMITTED)[rows]
+        come = np.ceil(np.maximum(0.0, admitted - start) / each - 1e-9)
+        work = left[rows] / budget
+        done = np.cumsum(work)
+        ends = done + np.maximum(0.0, np.maximum.accumulate(come - (done - work)))
+        begun = ends - work
+        spent = np.clip(most - begun, 0.0, work)
+        first, last = np.floor(begun + 1e-9), np.ceil(np.minimum(ends, most) - 1e-9)
+        before = np.concatenate([[0.0], last[:-1]])
+        own = np.maximum(0.0, last - np.maximum(first, before))[spent > 0]
+        shared = np.maximum(0.0, last - first)[spent > 0]
+        steps = min(most, float(own.sum()))
+        return PrefillPlan(
+            rows, spent * budget, start + np.ceil(ends - 1e-9) * each, ends <= most + 1e-9, steps,
+            float(shared.sum()) / max(float(own.sum()), 1.0),
+        )  # fmt: skip
+
+    def prefill(self, plan: "PrefillPlan") -> npt.NDArray[np.bool_]:
+        """Carry a plan out; gives the rows whose first token came."""
+        columns = self.running.rows
+        columns[plan.rows, Running.PREFILL] -= plan.tokens
+        columns[plan.rows, Running.CONTEXT] += plan.tokens
+        done = plan.rows[plan.finished]
+        columns[done, Running.PREFILL] = 0.0
+        columns[done, Running.FIRST] = plan.first[plan.finished]
+        columns[done, Running.LEFT] -= 1.0
+        finished = np.zeros(len(self.running), dtype=np.bool_)
+        finished[done] = True
         return finished
 
     def decode(self, rows: npt.NDArray[np.bool_], steps: Floats) -> Floats:

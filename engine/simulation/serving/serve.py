@@ -1,18 +1,24 @@
 """One tick of serving: admit, step, finish; what the tick's frame needs to know of it."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.simulation.serving.batch import Batch, Limits, Running, Waiting
+from engine.simulation.serving.batch import Batch, Limits, PrefillPlan, Running, Waiting
 from engine.simulation.serving.step_clock import StepCost
 from engine.simulation.serving.traffic import Arrivals
 
 Floats = npt.NDArray[np.float64]
 BLOCKS = 10
-"""Blocks of a tick: queues and batches are looked at this often."""
+"""Blocks of a tick, at least: queues and batches are looked at this often."""
+BLOCK_SECONDS = 2.0
+"""A block is no longer than this: short beside the life of a request."""
+_ROUNDS = 2
+"""A step's length and who is in it depend on each other; the length grows far slower than the
+batch, so the second round is within a percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +84,9 @@ def serve(
 ) -> Tick:
     """Run a tick of `seconds` from `start`."""
     tick = Tick(seconds)
-    length = seconds / BLOCKS
-    edges = np.searchsorted(arrivals.offsets, np.arange(1, BLOCKS + 1) * length)
+    blocks = max(BLOCKS, math.ceil(seconds / BLOCK_SECONDS))
+    length = seconds / blocks
+    edges = np.searchsorted(arrivals.offsets, np.arange(1, blocks + 1) * length)
     taken = 0
     for block, edge in enumerate(edges):
         now = start + block * length
@@ -113,55 +120,82 @@ def _block(batch: Batch, limits: Limits, pace: Pace, now: float, length: float, 
     if len(batch.running) == 0:
         return
     decoding = batch.decoding
-    decode = float(decoding.sum())
+    here = batch.present(decoding, now, length)
+    left = batch.running.column(Running.LEFT)
     context = batch.mean_context()
+    mixed, prefilled = 0.0, np.zeros(len(batch.running), dtype=np.bool_)
+    spent = 0.0
+    if batch.running.column(Running.PREFILL).any():
+        plan, kind = _mixed(batch, limits, pace, (now, length), here, context)
+        prefilled = batch.prefill(plan)
+        mixed, spent = plan.steps, plan.steps * kind.seconds
+        tick.kinds.append(kind)
+        here = here + batch.present(prefilled, now, length)
+    steps = _decode_only(pace, left, here, (length, length - spent), context, tick)
+    _advance(batch, (decoding, prefilled), mixed + steps, now, length, tick)
+
+
+def _mixed(
+    batch: Batch, limits: Limits, pace: Pace, block: tuple[float, float], here: Floats,
+    context: float,
+) -> tuple[PrefillPlan, StepKind]:  # fmt: skip
+    """Steps that hold prompt tokens: decode first, then prompts up to the token budget."""
+    now, length = block
+    left = batch.running.column(Running.LEFT)
+    decode = float(here.sum())
     backlog = float(batch.running.column(Running.PREFILL).sum())
-    prefilled = np.zeros(len(batch.running), dtype=np.bool_)
-    mixed_seconds, mixed_steps = 0.0, 0.0
-    if backlog > 0:
-        budget = max(1.0, min(limits.chunk_size - decode, backlog))
-        each, cost = pace.step(decode, budget, context)
-        mixed_steps = min(length / each, backlog / budget)
-        mixed_seconds = mixed_steps * each
-        prompts = float((batch.running.column(Running.PREFILL) > 0).sum())
-        share = max(1.0, prompts * budget / backlog)
-        tick.kinds.append(StepKind(mixed_steps, decode, budget, decode + share, each, cost))
-        prefilled = batch.prefill(mixed_steps * budget, now, budget / each)
-    decode_steps = _decode_only(batch, pace, length - mixed_seconds, decode, context, tick)
-    _advance(batch, decoding, prefilled, mixed_steps + decode_steps, now, length, tick)
+    tokens = max(1.0, min(limits.chunk_size - decode, backlog))
+    each, cost = pace.step(decode, tokens, context)
+    for _ in range(_ROUNDS):
+        decode = _active(left, here, length / each)
+        budget = max(1.0, limits.chunk_size - decode)
+        plan = batch.prefill_plan(now, each, budget, length / each)
+        each, cost = pace.step(decode, max(1.0, plan.per_step), context)
+    plan = batch.prefill_plan(now, each, budget, length / each)
+    kind = StepKind(plan.steps, decode, plan.per_step, decode + plan.prompts, each, cost)
+    return plan, kind
 
 
 def _decode_only(
-    batch: Batch, pace: Pace, seconds: float, decode: float, context: float, tick: Tick
+    pace: Pace, left: Floats, here: Floats, block: tuple[float, float], context: float, tick: Tick
 ) -> float:
-    """Decode-only steps of what is left of a block."""
-    decode = decode or float(batch.decoding.sum())
-    if seconds <= 1e-9 or decode == 0:
+    """Decode-only steps of what is left of a block (its length, and the seconds left of it)."""
+    length, seconds = block
+    decode = float(here.sum())
+    if seconds <= 1e-9 or decode <= 0:
         return 0.0
-    each, cost = pace.step(decode, 0.0, context or batch.mean_context())
+    each, cost = pace.step(decode, 0.0, context)
+    for _ in range(_ROUNDS):
+        decode = _active(left, here, length / each)
+        each, cost = pace.step(decode, 0.0, context)
     steps = seconds / each
     tick.kinds.append(StepKind(steps, decode, 0.0, decode, each, cost))
     return steps
 
 
+def _active(left: Floats, here: Floats, steps: float) -> float:
+    """Mean sequences of a step: some come within the block, some end in it."""
+    return float(np.minimum(here, np.maximum(left, 0.0) / steps).sum())
+
+
 def _advance(
-    batch: Batch, decoding: npt.NDArray[np.bool_], prefilled: npt.NDArray[np.bool_], steps: float,
+    batch: Batch, who: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]], steps: float,
     now: float, length: float, tick: Tick,
 ) -> None:  # fmt: skip
     """Tokens of the block, first tokens, and sequences that ended in it."""
     running = batch.running
+    decoding, prefilled = who
     first = running.column(Running.FIRST)
-    share = np.where(decoding, 1.0, np.clip((now + length - first) / length, 0.0, 1.0))
     rows = decoding | prefilled
     before = running.column(Running.LEFT).copy()
-    given = np.where(rows, steps * np.nan_to_num(share), 0.0)
+    given = steps * batch.present(rows, now, length)
     batch.decode(rows, given)
     _note(tick.ttft, running.rows[prefilled], lambda r: r[:, Running.FIRST] - r[:, Running.ARRIVED])
     ended = rows & (running.column(Running.LEFT) <= 1e-9)
     if not ended.any():
         return
     part = np.divide(before, given, out=np.zeros_like(before), where=given > 0)[ended]
-    begun = np.where(decoding, now, np.nan_to_num(first, nan=now))[ended]
+    begun = np.maximum(now, np.nan_to_num(first, nan=now))[ended]
     ends = begun + np.clip(part, 0.0, 1.0) * (now + length - begun)
     gone = running.remove(ended)
     tick.finished += len(gone)
