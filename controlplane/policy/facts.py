@@ -81,17 +81,17 @@ def bias_facts(windows: Sequence[EngineWindow]) -> BiasFacts:
 def overflow_at_rung(windows: Sequence[EngineWindow]) -> dict[str, float]:
     """Overflow ratio over all layers at every rung, as counted per step; empty without counts."""
     total = _assignments(windows)
-    found = [w.arrays["overflow_at_rung"] for w in windows if "overflow_at_rung" in w.arrays]
+    found = [w.overflow_by_rung for w in windows if w.overflow_by_rung is not None]
     if not found or total == 0:
         return {}
-    by_rung = np.sum([array.sum(axis=1) for array in found], axis=0)
+    by_rung = np.add.reduce(found)
     return {
         rung: float(count) / total for rung, count in zip(CAPACITY_LADDER, by_rung, strict=True)
     }
 
 
 def _assignments(windows: Sequence[EngineWindow]) -> int:
-    return sum(int(w.arrays["assignments"].sum()) for w in windows if "assignments" in w.arrays)
+    return sum(int(w.assigned.sum()) for w in windows if w.assigned is not None)
 
 
 def _live_overflow(windows: Sequence[EngineWindow], at_rung: float | None) -> float | None:
@@ -101,13 +101,16 @@ def _live_overflow(windows: Sequence[EngineWindow], at_rung: float | None) -> fl
 
 
 def _peak(windows: Sequence[EngineWindow], min_assignments: int) -> dict[str, float]:
-    peak: dict[str, float] = {}
-    for window in windows:
-        if _assignments([window]) < min_assignments:
-            continue
-        for rung, ratio in overflow_at_rung([window]).items():
-            peak[rung] = max(ratio, peak.get(rung, 0.0))
-    return peak
+    """Largest overflow ratio of one window at every rung, of windows that hold enough."""
+    rows = [
+        w.overflow_by_rung / w.assigned.sum() for w in windows
+        if w.assigned is not None and w.overflow_by_rung is not None
+        and w.assigned.sum() >= max(1, min_assignments)
+    ]  # fmt: skip
+    if not rows:
+        return {}
+    peaks = np.maximum.reduce(rows)
+    return {rung: float(peak) for rung, peak in zip(CAPACITY_LADDER, peaks, strict=True)}
 
 
 def _queue_share(windows: Sequence[EngineWindow]) -> float | None:

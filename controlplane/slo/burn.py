@@ -6,32 +6,25 @@ threshold × budget. Below `min_events` the windows lengthen (up to `max_widen` 
 tier is inconclusive: never good, never bad. Formula: reference, governance § 8.2.
 """
 
-from collections.abc import Callable, Sequence
-
 from contract.burn_windows import BurnTier
-from controlplane.history.window import EngineWindow
+from controlplane.slo.counts import LatencyCounts
 from controlplane.slo.proportion import lower_bound
 from controlplane.slo.settings import SloSettings
-from controlplane.slo.span import last_seconds
 from controlplane.slo.status import SloState, TierStatus
-
-Count = Callable[[Sequence[EngineWindow]], tuple[int, int]]
-"""Bad and total events of some windows."""
 
 
 def tier_status(
     tier: BurnTier,
-    windows: Sequence[EngineWindow],
+    counts: LatencyCounts,
     at: float,
     *,
-    count: Count,
     budget: float,
     settings: SloSettings,
 ) -> TierStatus:
     """Judge one tier at time `at`."""
-    widen, bad, total = _widened(tier, windows, at, count, settings)
+    widen, bad, total = _widened(tier, counts, at, settings)
     short_seconds, long_seconds = tier.short_seconds * widen, tier.long_seconds * widen
-    short_bad, short_total = count(last_seconds(windows, short_seconds, at))
+    short_bad, short_total = counts.count(short_seconds, at)
     burn_long = bad / total / budget if total else 0.0
     burn_short = short_bad / short_total / budget if short_total else 0.0
     low = lower_bound(bad, total, settings.confidence)
@@ -50,17 +43,13 @@ def tier_status(
 
 
 def _widened(
-    tier: BurnTier,
-    windows: Sequence[EngineWindow],
-    at: float,
-    count: Count,
-    settings: SloSettings,
+    tier: BurnTier, counts: LatencyCounts, at: float, settings: SloSettings
 ) -> tuple[int, int, int]:
     bad, total, widen = 0, 0, 1
     for widen in (1, 2, 5, 10):
         if widen > settings.max_widen:
             break
-        bad, total = count(last_seconds(windows, tier.long_seconds * widen, at))
+        bad, total = counts.count(tier.long_seconds * widen, at)
         if total >= max(1, tier.min_events):
             return widen, bad, total
-    return 1, *count(last_seconds(windows, tier.long_seconds, at))
+    return 1, *counts.count(tier.long_seconds, at)

@@ -24,10 +24,26 @@ def merged(
     """
     cells: Cells = np.zeros(len(HISTOGRAM_BOUNDS[name] if bounds is None else bounds) + 1)
     for window in windows:
+        if generations is None:
+            told = window.every_generation(name)
+            if told is not None:
+                cells += told
+            continue
         for generation, arrays in window.by_generation.items():
-            if name in arrays and (generations is None or generation in generations):
+            if name in arrays and generation in generations:
                 cells += arrays[name]
     return cells
+
+
+def first_over(bounds: Sequence[float], threshold: float) -> int:
+    """Index of the first cell above `threshold`, which must be one of the bounds.
+
+    Raises:
+        ValueError: the threshold is not a bound.
+    """
+    if threshold not in bounds:
+        raise ValueError(f"threshold {threshold:g} is not a histogram bound; bounds are {bounds}")
+    return list(bounds).index(threshold) + 1
 
 
 def count_over(cells: Cells, bounds: Sequence[float], threshold: float) -> int:
@@ -36,9 +52,7 @@ def count_over(cells: Cells, bounds: Sequence[float], threshold: float) -> int:
     Raises:
         ValueError: the threshold is not a bound.
     """
-    if threshold not in bounds:
-        raise ValueError(f"threshold {threshold:g} is not a histogram bound; bounds are {bounds}")
-    return int(cells[list(bounds).index(threshold) + 1 :].sum())
+    return int(cells[first_over(bounds, threshold) :].sum())
 
 
 def quantile(cells: Cells, bounds: Sequence[float], q: float) -> float | None:

@@ -6,9 +6,9 @@ from contract.burn_windows import Consumer
 from contract.frame import HISTOGRAM_BOUNDS
 from controlplane.history.window import EngineWindow
 from controlplane.slo.burn import tier_status
+from controlplane.slo.counts import LatencyCounts
 from controlplane.slo.histogram import count_over, merged, quantile
 from controlplane.slo.settings import LatencyObjective, SloSettings
-from controlplane.slo.span import last_seconds
 from controlplane.slo.status import SloName, SloState, SloStatus, TierStatus
 
 CALM_PARTS = 5
@@ -34,22 +34,17 @@ def latency_status(
     settings: SloSettings,
 ) -> SloStatus:
     """The state of one latency SLO; `value` is the p99 over the governor's shortest long window."""
-
-    def count(some: Sequence[EngineWindow]) -> tuple[int, int]:
-        return bad_and_total(some, slo.value, objective.threshold_seconds)
-
+    counts = LatencyCounts.of(windows, slo.value, objective.threshold_seconds)
     tiers = tuple(
-        tier_status(
-            tier, windows, at, count=count, budget=objective.budget, settings=settings
-        )
+        tier_status(tier, counts, at, budget=objective.budget, settings=settings)
         for tier in settings.tiers
-    )  # fmt: skip
+    )
     governed = _governed(tiers, settings)
     state = _state(governed)
     fastest = min(governed, key=lambda tier: tier.long_seconds)
-    cells = merged(last_seconds(windows, fastest.long_seconds, at), slo.value)
+    cells = counts.cells_in(fastest.long_seconds, at)
     value = quantile(cells, HISTOGRAM_BOUNDS[slo.value], 0.99)
-    bad, total = count(windows)
+    bad, total = counts.all()
     room = None if value is None else 1.0 - value / objective.threshold_seconds
     return SloStatus(
         slo=slo, state=state, objective=objective.target, threshold=objective.threshold_seconds,
@@ -57,7 +52,7 @@ def latency_status(
         budget_remaining_ratio=1.0 - bad / total / objective.budget if total else None,
         n=fastest.total, tiers=tiers,
         message=_message(slo, state, fastest, objective, value),
-        calm=state is SloState.MET and _is_calm(slo, objective, windows, at, settings),
+        calm=state is SloState.MET and _is_calm(counts, objective, at, settings),
     )  # fmt: skip
 
 
@@ -75,11 +70,7 @@ def _state(governed: Sequence[TierStatus]) -> SloState:
 
 
 def _is_calm(
-    slo: SloName,
-    objective: LatencyObjective,
-    windows: Sequence[EngineWindow],
-    at: float,
-    settings: SloSettings,
+    counts: LatencyCounts, objective: LatencyObjective, at: float, settings: SloSettings
 ) -> bool:
     """Burn at most half the gentlest governor tier over the calm time and in each fifth of it.
 
@@ -91,9 +82,9 @@ def _is_calm(
     part = settings.relax_seconds / CALM_PARTS
     seen, over = 0, 0
     for index in range(CALM_PARTS):
-        some = last_seconds(windows, part, at - index * part)
-        bad, total = bad_and_total(some, slo.value, objective.threshold_seconds)
-        if not some or bad > max(1.0, limit * total):
+        first, last = counts.windows_in(part, at - index * part)
+        bad, total = counts.count(part, at - index * part)
+        if first == last or bad > max(1.0, limit * total):
             return False
         seen += total
         over += bad

@@ -7,10 +7,14 @@ assignments could not say, and is neither good nor bad.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.history.window import EngineWindow
+import numpy as np
+import numpy.typing as npt
+
+from controlplane.history.window import EngineWindow, Sums
 from controlplane.slo.settings import OverflowObjective, SloSettings
 from controlplane.slo.status import SloName, SloState, SloStatus
 
+Floats = npt.NDArray[np.float64]
 COMPLETE = 0.8
 
 
@@ -35,31 +39,45 @@ def cut(windows: Sequence[EngineWindow], slice_seconds: float) -> list[Slice]:
 
     A window longer than a slice is one slice.
     """
-    groups: dict[int, list[EngineWindow]] = {}
+    told: list[tuple[EngineWindow, Sums, Sums]] = []
+    seconds: dict[int, float] = {}
     for window in windows:
-        groups.setdefault(int((window.start + 1e-6) // slice_seconds), []).append(window)
-    slices = [_sum(group) for _, group in sorted(groups.items())]
+        at = _slot(window, slice_seconds)
+        seconds[at] = seconds.get(at, 0.0) + window.end - window.start
+        overflow, assigned = window.arrays.get("overflow"), window.assigned
+        if overflow is not None and assigned is not None:
+            told.append((window, overflow, assigned))
+    order = {slot: row for row, slot in enumerate(sorted(seconds))}
+    sums = None
+    if told:
+        sums = np.zeros((2, len(order), len(told[0][1])))
+        rows = [order[_slot(window, slice_seconds)] for window, _, _ in told]
+        np.add.at(sums[0], rows, np.stack([overflow for _, overflow, _ in told]))
+        np.add.at(sums[1], rows, np.stack([assigned for _, _, assigned in told]))
+    lengths = [seconds[slot] for slot in order]
+    slices = _slices(lengths, sums)
     return [s for s in slices if s.seconds >= COMPLETE * slice_seconds]
 
 
-def _sum(windows: Sequence[EngineWindow]) -> Slice:
-    overflow, assignments = None, None
-    for window in windows:
-        if "overflow" not in window.arrays or "assignments" not in window.arrays:
-            continue
-        over = window.arrays["overflow"]
-        total = window.arrays["assignments"].sum(axis=(0, 2))
-        overflow = over if overflow is None else overflow + over
-        assignments = total if assignments is None else assignments + total
-    seconds = sum(window.end - window.start for window in windows)
-    if overflow is None or assignments is None or assignments.sum() == 0:
-        return Slice(seconds=seconds, overflow=0, assignments=0)
-    ratios = overflow / assignments.clip(min=1)
-    worst = int(ratios.argmax())
-    return Slice(
-        seconds=seconds, overflow=int(overflow.sum()), assignments=int(assignments.sum()),
-        worst_layer=worst, worst_ratio=float(ratios[worst]),
-    )  # fmt: skip
+def _slot(window: EngineWindow, slice_seconds: float) -> int:
+    return int((window.start + 1e-6) // slice_seconds)
+
+
+def _slices(seconds: Sequence[float], sums: Floats | None) -> list[Slice]:
+    """Slices of these lengths from overflow and assignments [2, slices, L]."""
+    if sums is None:
+        return [Slice(seconds=length, overflow=0, assignments=0) for length in seconds]
+    overflow, assigned = sums
+    ratios = overflow / np.maximum(assigned, 1.0)
+    worst = ratios.argmax(axis=1)
+    totals = zip(
+        seconds, overflow.sum(axis=1), assigned.sum(axis=1), worst, ratios.max(axis=1), strict=True
+    )
+    return [
+        Slice(length, int(over), int(total), int(layer), float(ratio)) if total
+        else Slice(seconds=length, overflow=0, assignments=0)
+        for length, over, total, layer, ratio in totals
+    ]  # fmt: skip
 
 
 def judge(ratios: Sequence[float | None], objective: OverflowObjective) -> SloState:

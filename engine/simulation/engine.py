@@ -224,10 +224,15 @@ class SimulatedEngine:
         governed, conditions = self.governed, self.conditions
         key = (
             governed.live_hash, governed.lkg_hash, conditions.mix.tobytes(), conditions.forced,
-            id(governed.placement), governed.config.content_hash(),
         )  # fmt: skip
-        if self._loads is not None and key == self._selection_key:
-            return self._loads
+        known = self._loads
+        if (
+            known is not None
+            and known.config is governed.config
+            and known.placement is governed.placement
+            and key == self._selection_key
+        ):
+            return known
         self._selection_key = key
         live = self._selected(governed.live_bias)
         self._lkg_selection = None

@@ -29,7 +29,7 @@ class Waiting(NamedTuple):
         if self.cached:
             return (self.arrived, start, start, 0.0, self.output - 1, self.output, self.prompt,
                     generation)  # fmt: skip
-        return (self.arrived, start, np.nan, self.prompt, self.output, self.output, 0.0,
+        return (self.arrived, start, np.inf, self.prompt, self.output, self.output, 0.0,
                 generation)  # fmt: skip
 
 
@@ -37,8 +37,8 @@ class Waiting(NamedTuple):
 class Running:
     """Running sequences, one row each, in order of admission.
 
-    Columns: arrived, admitted, first (time of the first token, NaN before), prefill (prompt tokens
-    still to do), left (output tokens still to do), output, context (cached tokens), generation.
+    Columns: arrived, admitted, first (time of the first token, infinite before), prefill (prompt
+    tokens still to do), left (output tokens still to do), output, context (cached tokens), generation.
     """
 
     rows: Floats = field(default_factory=lambda: np.empty((0, 8)))
@@ -110,6 +110,8 @@ class Batch:
     def admit(self, now: float, limits: Limits) -> list[Waiting]:
         """Move requests from the queue while sequences and KV cache allow; gives those moved."""
         moved: list[Waiting] = []
+        if not self.queue:
+            return moved
         held = float(self.running.column(Running.CONTEXT).sum()) + float(
             self.running.column(Running.PREFILL).sum()
         )
@@ -130,15 +132,16 @@ class Batch:
         mask: npt.NDArray[np.bool_] = (self.running.column(Running.PREFILL) <= 0) & (left > 1e-9)
         return mask
 
-    def mean_context(self) -> float:
-        """Mean cached tokens of the decoding sequences."""
-        rows = self.decoding
-        return float(self.running.column(Running.CONTEXT)[rows].mean()) if rows.any() else 0.0
+    def mean_context(self, rows: npt.NDArray[np.bool_]) -> float:
+        """Mean cached tokens of the sequences in `rows`."""
+        count = np.count_nonzero(rows)
+        return float(self.running.column(Running.CONTEXT) @ rows) / count if count else 0.0
 
     def present(self, rows: npt.NDArray[np.bool_], now: float, length: float) -> Floats:
         """Part of a block of `length` seconds from `now` for which each of `rows` is here."""
-        came = np.nan_to_num(self.running.column(Running.FIRST), nan=now + length)
-        return np.where(rows, np.clip((now + length - came) / length, 0.0, 1.0), 0.0)
+        part = (now + length - self.running.column(Running.FIRST)) / length
+        here: Floats = np.maximum(0.0, np.minimum(1.0, part)) * rows
+        return here
 
     def prefill_plan(self, start: float, each: float, budget: float, most: float) -> "PrefillPlan":
         """Prompts in order of admission, `budget` tokens a step of `each` seconds, from `start`.
@@ -154,7 +157,7 @@ class Batch:
         done = np.cumsum(work)
         ends = done + np.maximum(0.0, np.maximum.accumulate(come - (done - work)))
         begun = ends - work
-        spent = np.clip(most - begun, 0.0, work)
+        spent = np.maximum(0.0, np.minimum(most - begun, work))
         first, last = np.floor(begun + 1e-9), np.ceil(np.minimum(ends, most) - 1e-9)
         before = np.concatenate([[0.0], last[:-1]])
         own = np.maximum(0.0, last - np.maximum(first, before))[spent > 0]

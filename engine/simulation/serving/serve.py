@@ -16,9 +16,6 @@ BLOCKS = 10
 """Blocks of a tick, at least: queues and batches are looked at this often."""
 BLOCK_SECONDS = 2.0
 """A block is no longer than this: short beside the life of a request."""
-_ROUNDS = 2
-"""A step's length and who is in it depend on each other; the length grows far slower than the
-batch, so the second round is within a percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,7 @@ def _block(batch: Batch, limits: Limits, pace: Pace, now: float, length: float, 
     decoding = batch.decoding
     here = batch.present(decoding, now, length)
     left = batch.running.column(Running.LEFT)
-    context = batch.mean_context()
+    context = batch.mean_context(decoding)
     mixed, prefilled = 0.0, np.zeros(len(batch.running), dtype=np.bool_)
     spent = 0.0
     if batch.running.column(Running.PREFILL).any():
@@ -130,7 +127,7 @@ def _block(batch: Batch, limits: Limits, pace: Pace, now: float, length: float, 
         prefilled = batch.prefill(plan)
         mixed, spent = plan.steps, plan.steps * kind.seconds
         tick.kinds.append(kind)
-        here = here + batch.present(prefilled, now, length)
+        here += batch.present(prefilled, now, length)
     steps = _decode_only(pace, left, here, (length, length - spent), context, tick)
     _advance(batch, (decoding, prefilled), mixed + steps, now, length, tick)
 
@@ -139,18 +136,20 @@ def _mixed(
     batch: Batch, limits: Limits, pace: Pace, block: tuple[float, float], here: Floats,
     context: float,
 ) -> tuple[PrefillPlan, StepKind]:  # fmt: skip
-    """Steps that hold prompt tokens: decode first, then prompts up to the token budget."""
+    """Steps that hold prompt tokens: decode first, then prompts up to the token budget.
+
+    A step's length and who is in it depend on each other. The length grows far slower than the
+    batch, so one correction is within a percent.
+    """
     now, length = block
-    left = batch.running.column(Running.LEFT)
+    left, prompts = batch.running.column(Running.LEFT), batch.running.column(Running.PREFILL)
     decode = float(here.sum())
-    backlog = float(batch.running.column(Running.PREFILL).sum())
-    tokens = max(1.0, min(limits.chunk_size - decode, backlog))
-    each, cost = pace.step(decode, tokens, context)
-    for _ in range(_ROUNDS):
-        decode = _active(left, here, length / each)
-        budget = max(1.0, limits.chunk_size - decode)
-        plan = batch.prefill_plan(now, each, budget, length / each)
-        each, cost = pace.step(decode, max(1.0, plan.per_step), context)
+    tokens = max(1.0, min(limits.chunk_size - decode, float(prompts.sum())))
+    each, _ = pace.step(decode, tokens, context)
+    decode = _active(left, here, length / each)
+    budget = max(1.0, limits.chunk_size - decode)
+    plan = batch.prefill_plan(now, each, budget, length / each)
+    each, cost = pace.step(decode, max(1.0, plan.per_step), context)
     plan = batch.prefill_plan(now, each, budget, length / each)
     kind = StepKind(plan.steps, decode, plan.per_step, decode + plan.prompts, each, cost)
     return plan, kind
@@ -164,10 +163,9 @@ def _decode_only(
     decode = float(here.sum())
     if seconds <= 1e-9 or decode <= 0:
         return 0.0
+    each, _ = pace.step(decode, 0.0, context)
+    decode = _active(left, here, length / each)
     each, cost = pace.step(decode, 0.0, context)
-    for _ in range(_ROUNDS):
-        decode = _active(left, here, length / each)
-        each, cost = pace.step(decode, 0.0, context)
     steps = seconds / each
     tick.kinds.append(StepKind(steps, decode, 0.0, decode, each, cost))
     return steps
@@ -190,28 +188,29 @@ def _advance(
     before = running.column(Running.LEFT).copy()
     given = steps * batch.present(rows, now, length)
     batch.decode(rows, given)
-    _note(tick.ttft, running.rows[prefilled], lambda r: r[:, Running.FIRST] - r[:, Running.ARRIVED])
+    begun = running.rows[prefilled]
+    _note(
+        tick.ttft, begun[:, Running.GENERATION], begun[:, Running.FIRST] - begun[:, Running.ARRIVED]
+    )
     ended = rows & (running.column(Running.LEFT) <= 1e-9)
     if not ended.any():
         return
-    part = np.divide(before, given, out=np.zeros_like(before), where=given > 0)[ended]
-    begun = np.maximum(now, np.nan_to_num(first, nan=now))[ended]
-    ends = begun + np.clip(part, 0.0, 1.0) * (now + length - begun)
+    part = before[ended] / np.maximum(given[ended], 1e-12)
+    begun = np.maximum(now, first[ended])
+    ends = begun + np.minimum(part, 1.0) * (now + length - begun)
     gone = running.remove(ended)
     tick.finished += len(gone)
     tick.request_time.append(ends - gone[:, Running.ARRIVED])
     several = gone[:, Running.OUTPUT] > 1
     spent = (ends - gone[:, Running.FIRST])[several] / (gone[several, Running.OUTPUT] - 1.0)
-    for generation in np.unique(gone[several, Running.GENERATION]):
-        chosen = gone[several, Running.GENERATION] == generation
-        tick.tpot.append((int(generation), spent[chosen]))
+    _note(tick.tpot, gone[several, Running.GENERATION], spent)
 
 
-def _note(into: list[tuple[int, Floats]], rows: Floats, value: "_Value") -> None:
-    for generation in np.unique(rows[:, Running.GENERATION]):
-        chosen = rows[rows[:, Running.GENERATION] == generation]
-        into.append((int(generation), value(chosen)))
-
-
-class _Value(Protocol):
-    def __call__(self, rows: Floats) -> Floats: ...
+def _note(into: list[tuple[int, Floats]], generations: Floats, values: Floats) -> None:
+    """Values by generation of admission; one generation nearly always."""
+    if len(values) == 0:
+        return
+    if generations[0] == generations[-1] and (generations == generations[0]).all():
+        into.append((int(generations[0]), values))
+        return
+    into.extend((int(each), values[generations == each]) for each in np.unique(generations))
