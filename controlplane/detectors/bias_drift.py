@@ -70,6 +70,14 @@ def estimate(windows: Sequence[EngineWindow], settings: DetectorSettings) -> Dri
     )
 
 
+def _estimated(group: Sequence[EngineWindow], settings: DetectorSettings) -> DriftWindow | None:
+    """The same as `estimate`, once for a window that stands alone."""
+    if len(group) > 1:
+        return estimate(group, settings)
+    minima = settings.min_sampled_tokens, settings.min_buckets, settings.min_bucket_tokens
+    return group[0].remembered("drift", lambda window: estimate([window], settings), of=minima)
+
+
 def _comparable(windows: Sequence[EngineWindow], lkg: str) -> list[EngineWindow]:
     """The newest run of windows that were held against the present LKG."""
     run: list[EngineWindow] = []
@@ -85,7 +93,7 @@ def _widened(
 ) -> DriftWindow | None:
     for first in range(index, max(-1, index - settings.max_widen), -1):
         group = [w for w in windows[first : index + 1] if not is_last_known_good(w)]
-        found = estimate(group, settings) if group else None
+        found = _estimated(group, settings) if group else None
         if found is not None:
             return found
     return None

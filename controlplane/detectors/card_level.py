@@ -54,7 +54,12 @@ def detect(observed: Observed) -> Finding:
     """Skew over the ranks of one engine; `layer` is the worst one."""
     settings, newest = observed.settings, observed.newest
     quantile = float(ndtri(1.0 - settings.alpha))
-    levels = [card_level(window, settings) for window in observed.recent]
+    levels = [
+        window.remembered(
+            "card level", lambda w: card_level(w, settings), settings.min_window_tokens
+        )
+        for window in observed.recent
+    ]
     known = [level for level in levels if level is not None]
     if not known:
         ranks = newest.header.ranks

@@ -8,24 +8,39 @@ is recomputed from the windows given, so the detector has no state. It never re-
 never touches the bias: traffic changes loads too. Numbers: reference, governance § 8.3 (D2).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
 from controlplane.detectors import chi_square
 from controlplane.detectors.finding import DetectorName, Finding, FindingState
-from controlplane.detectors.observed import Observed, expert_counts
+from controlplane.detectors.observed import Observed, counts_of
 from controlplane.detectors.reference import LoadReference
 from controlplane.detectors.settings import DetectorSettings
+from controlplane.history.window import EngineWindow
 
 Floats = npt.NDArray[np.float64]
 
 
-def change_scores(counts: Floats, reference: LoadReference, effect: Floats) -> Floats:
-    """Standardised normal scores [W, L] of counts [W, L, E]."""
-    chi = chi_square.pearson(
-        counts, reference.shares, top_k=reference.top_k, reference_total=reference.totals
-    )
+def excess(window: EngineWindow, reference: LoadReference) -> Floats:
+    """χ² of one window's counts against the reference [L], before the design effect."""
+
+    def measured(one: EngineWindow) -> Floats:
+        return chi_square.pearson(
+            counts_of(one), reference.shares, top_k=reference.top_k,
+            reference_total=reference.totals,
+        )  # fmt: skip
+
+    return window.remembered("excess", measured, of=reference.identity)
+
+
+def change_scores(
+    windows: Sequence[EngineWindow], reference: LoadReference, effect: Floats
+) -> Floats:
+    """Standardised normal scores [W, L] of windows that hold assignments."""
+    chi = np.stack([excess(window, reference) for window in windows])
     scores = chi_square.normal_score(chi / effect, reference.shares.shape[1] - 1)
     standard: Floats = (scores - reference.score_centre) / reference.score_spread
     return standard
@@ -45,34 +60,30 @@ def detect(observed: Observed) -> Finding:
             observed, FindingState.WARMING_UP,
             f"No load reference yet ({seen} of {settings.min_reference_windows} windows).",
         )  # fmt: skip
-    counts = _usable_counts(observed, reference)
-    if len(counts) < settings.windows_needed:
+    usable = _usable(observed, reference)
+    if len(usable) < settings.windows_needed:
         warming = len(observed.windows) < settings.windows_needed
         state = FindingState.WARMING_UP if warming else FindingState.INCONCLUSIVE
         return _plain(observed, state, "Too few tokens in the last windows.")
-    return _judge(observed, reference, np.stack(counts))
+    return _judge(observed, reference, usable)
 
 
-def _usable_counts(observed: Observed, reference: LoadReference) -> list[Floats]:
+def _usable(observed: Observed, reference: LoadReference) -> list[EngineWindow]:
     settings = observed.settings
-    usable = []
-    for window in observed.windows[-settings.history_windows :]:
-        counts = expert_counts(window)
-        if (
-            counts is not None
-            and counts.shape == reference.shares.shape
-            and counts.sum(axis=1).min() >= settings.min_window_tokens * reference.top_k
-        ):
-            usable.append(counts)
-    return usable
+    return [
+        window for window in observed.windows[-settings.history_windows :]
+        if window.assigned is not None
+        and window.arrays["assignments"].shape[1:] == reference.shares.shape
+        and window.assigned.min() >= settings.min_window_tokens * reference.top_k
+    ]  # fmt: skip
 
 
-def _judge(observed: Observed, reference: LoadReference, counts: Floats) -> Finding:
+def _judge(observed: Observed, reference: LoadReference, usable: Sequence[EngineWindow]) -> Finding:
     settings = observed.settings
     effect = observed.design_effect
-    scores = change_scores(counts, reference, effect)
+    scores = change_scores(usable, reference, effect)
     level = change_level(scores, settings)
-    recent = counts[-settings.windows_needed :].sum(axis=0)
+    recent = np.add.reduce([counts_of(window) for window in usable[-settings.windows_needed :]])
     psi, deviation = chi_square.stability_index(
         recent, reference.shares, reference_total=reference.totals, effect=effect
     )

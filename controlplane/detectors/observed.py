@@ -69,5 +69,10 @@ def pooled(windows: Sequence[EngineWindow], name: str) -> Sums | None:
 
 def expert_counts(window: EngineWindow) -> Floats | None:
     """Assignments of both phases before capacity, float64 [L, E]; None without the array."""
-    array = window.arrays.get("assignments")
-    return None if array is None else array.sum(axis=0).astype(np.float64)
+    return None if "assignments" not in window.arrays else counts_of(window)
+
+
+def counts_of(window: EngineWindow) -> Floats:
+    """The same of a window that has the array."""
+    counts: Floats = window.arrays["assignments"].sum(axis=0).astype(np.float64)
+    return counts

@@ -46,6 +46,11 @@ class LoadReference:
     end: float
     top_k: int
 
+    @property
+    def identity(self) -> tuple[str, str | None, float, float, int]:
+        """What tells it from every other reference."""
+        return self.engine_id, self.bias_hash, self.start, self.end, self.windows
+
     def to_bytes(self) -> bytes:
         """A compressed archive for storage; `from_bytes` gives the same reference back."""
         facts = {

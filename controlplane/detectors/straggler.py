@@ -45,7 +45,7 @@ def wait_contrast(window: EngineWindow) -> WaitContrast | None:
 def detect(observed: Observed) -> Finding:
     """The rank that held the others up in k of n windows."""
     settings, newest = observed.settings, observed.newest
-    contrasts = [wait_contrast(window) for window in observed.recent]
+    contrasts = [w.remembered("waits", wait_contrast) for w in observed.recent]
     known = [contrast for contrast in contrasts if contrast is not None]
     if not known:
         warming = len(observed.windows) < settings.windows_needed and newest.header.ranks > 1

@@ -1,7 +1,8 @@
 """A window: the sum of one engine's frames over a span of time. Frozen values, no I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,7 @@ import numpy.typing as npt
 from contract.frame import FrameHeader
 
 Sums = npt.NDArray[np.uint64]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class EngineWindow:
     gate_mass_kept: float
     gate_mass_total: float
     live_biases: tuple[str, ...]
-    _sums: dict[str, Sums | None] = field(
+    _memory: dict[str, tuple[object, Any]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -62,25 +64,38 @@ class EngineWindow:
         """Tokens of both phases."""
         return sum(self.tokens)
 
+    def remembered(
+        self, name: str, compute: Callable[["EngineWindow"], Value], of: object = None
+    ) -> Value:
+        """`compute(self)`, done once: windows of the last minutes are looked at in every tick.
+
+        `of` is what else the value depends on; another one (by ==) computes anew.
+        """
+        known = self._memory.get(name)
+        if known is None or known[0] != of:
+            known = self._memory[name] = (of, compute(self))
+        value: Value = known[1]
+        return value
+
     @property
     def assigned(self) -> Sums | None:
         """Assignments by layer [L], over phases and experts; None where none are told."""
-        if "assigned" not in self._sums:
-            told = self.arrays.get("assignments")
-            self._sums["assigned"] = None if told is None else told.sum(axis=(0, 2))
-        return self._sums["assigned"]
+        return self.remembered("assigned", lambda w: _summed(w.arrays.get("assignments"), (0, 2)))
 
     @property
     def overflow_by_rung(self) -> Sums | None:
         """Overflow at every rung [R], over layers; None where it is not told."""
-        if "by_rung" not in self._sums:
-            told = self.arrays.get("overflow_at_rung")
-            self._sums["by_rung"] = None if told is None else told.sum(axis=1)
-        return self._sums["by_rung"]
+        return self.remembered("rungs", lambda w: _summed(w.arrays.get("overflow_at_rung"), (1,)))
 
     def every_generation(self, name: str) -> Sums | None:
         """A G axis array summed over generations; None where no generation tells of it."""
-        if name not in self._sums:
-            found = [arrays[name] for arrays in self.by_generation.values() if name in arrays]
-            self._sums[name] = np.add.reduce(found) if found else None
-        return self._sums[name]
+
+        def summed(window: "EngineWindow") -> Sums | None:
+            found = [each[name] for each in window.by_generation.values() if name in each]
+            return np.add.reduce(found) if found else None
+
+        return self.remembered(f"every generation of {name}", summed)
+
+
+def _summed(array: Sums | None, axes: tuple[int, ...]) -> Sums | None:
+    return None if array is None else array.sum(axis=axes)

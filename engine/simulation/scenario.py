@@ -3,7 +3,7 @@
 import tomllib
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -19,6 +19,7 @@ from engine.simulation.serving.traffic import LENGTHS, FittedWorkload
 from engine.simulation.settings import SimulationSettings, default_runtime
 
 FOLDER = Path(__file__).parent / "scenarios"
+_BASIS = r"^(measured|fitted|assumed|labelled)"
 Cause = Literal["bias", "traffic", "placement", "slow_rank", "unknown"]
 
 
@@ -82,6 +83,8 @@ class Scenario(ContractModel):
     Attributes:
         warm_seconds: the healthy beginning, from which the load reference is taken.
         seconds: its length. tick_seconds: of a window in process.
+        basis: what a number rests on, by its name: measured, fitted, assumed, or labelled (wanted
+            by the story that it tells). Numbers that are not named are assumed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -95,6 +98,7 @@ class Scenario(ContractModel):
     traffic: TrafficSpec = TrafficSpec()
     events: tuple[AnyEvent, ...] = ()
     truth: Truth = Truth()
+    basis: dict[str, Annotated[str, Field(pattern=_BASIS)]] = Field(default={})
 
     @cached_property
     def model(self) -> SimulatedModel:

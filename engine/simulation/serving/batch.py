@@ -38,7 +38,8 @@ class Running:
     """Running sequences, one row each, in order of admission.
 
     Columns: arrived, admitted, first (time of the first token, infinite before), prefill (prompt
-    tokens still to do), left (output tokens still to do), output, context (cached tokens), generation.
+    tokens still to do), left (output tokens still to do), output, context (cached tokens),
+    generation.
     """
 
     rows: Floats = field(default_factory=lambda: np.empty((0, 8)))
