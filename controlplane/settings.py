@@ -1,29 +1,20 @@
-"""Settings of the control plane: the environment (`TRIMTAB_*`) and a TOML file. The only reader.
+"""Settings of the control plane: the environment (`TRIMTAB_*`) and a TOML file.
 
 The environment wins over the file: `TRIMTAB_PORT=8701`, `TRIMTAB_HISTORY__RING_FRAMES=600`. The
 file is `--config`, else `TRIMTAB_CONFIG`, else `trimtab.toml` in the working directory if there.
 """
 
-import ipaddress
-import os
-import tomllib
 from pathlib import Path
 from typing import Any, Self
 
-import pydantic_settings
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings
 
-from contract.settings_error import one_sentence
+from contract.listening import Listening
+from contract.settings_error import SettingsError
+from contract.settings_reader import CONTROL_SOURCE, read_settings, settings_config
 from controlplane.engine_address import EngineId, EngineToken, EngineUrl
 from controlplane.errors import InvalidInputError
-
-DEFAULT_FILE = Path("trimtab.toml")
-FILE_VARIABLE = "TRIMTAB_CONFIG"
 
 
 class Section(BaseModel):
@@ -128,29 +119,21 @@ class GovernorSettings(Section):
     evaluate_threads: int = Field(default=4, ge=1, le=64)
 
 
-class Settings(BaseSettings):
+class Settings(Listening, BaseSettings):
     """All settings of the control plane.
 
     Attributes:
         database_url: `sqlite:///PATH` or `postgresql://…`.
-        host, port: where to listen; loopback unless TLS or `insecure` is given.
-        tls_certificate, tls_key: PEM files.
-        insecure: listen elsewhere than on loopback without TLS.
+        port: where to listen; 0 takes a free one.
         engines: governed engines.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="TRIMTAB_", env_nested_delimiter="__", extra="forbid", frozen=True
-    )
+    model_config = settings_config(CONTROL_SOURCE)
 
     database_url: str = Field(
         default="sqlite:///var/trimtab.db", pattern=r"^(sqlite|postgresql(\+psycopg)?)://"
     )
-    host: str = "127.0.0.1"
     port: int = Field(default=8700, ge=0, le=65535)
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    insecure: bool = False
     engines: tuple[EngineSettings, ...] = ()
     ingest: IngestSettings = IngestSettings()
     history: HistorySettings = HistorySettings()
@@ -165,77 +148,14 @@ class Settings(BaseSettings):
             raise ValueError(f"engines: id {twice[0]!r} is configured twice")
         return self
 
-    @model_validator(mode="after")
-    def _elsewhere_than_loopback_needs_tls(self) -> Self:
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("tls_certificate and tls_key are set together or not at all")
-        if not (is_loopback(self.host) or self.tls_certificate or self.insecure):
-            raise ValueError(
-                f"host {self.host!r} is not loopback: set tls_certificate and tls_key, or insecure"
-            )
-        return self
-
-    @property
-    def tls(self) -> bool:
-        """Whether requests arrive over TLS."""
-        return self.tls_certificate is not None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a listener on `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
 
 def load_settings(file: Path | None = None, **overrides: Any) -> Settings:
     """Read the settings: overrides, then environment, then file, then defaults.
 
     Raises:
-        InvalidInputError: the file is missing or malformed, or a value is out of bounds.
+        InvalidInputError: a file is missing or malformed, a name unknown, a value out of bounds.
     """
-    path = file or _named_file()
-    if path is not None:
-        _must_be_toml(path)
-
-    class _Reader(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            toml = pydantic_settings.TomlConfigSettingsSource(settings_cls, toml_file=path)
-            return init_settings, env_settings, toml
-
     try:
-        return _Reader(**overrides)
-    except ValidationError as error:
-        where, sentence = one_sentence(error)
-        raise InvalidInputError(sentence, field=where) from None
-    except pydantic_settings.SettingsError as error:
-        raise InvalidInputError(f"settings: {error}") from None
-
-
-def _named_file() -> Path | None:
-    named = os.environ.get(FILE_VARIABLE)
-    if named:
-        return Path(named)
-    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
-
-
-def _must_be_toml(path: Path) -> None:
-    try:
-        tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise InvalidInputError(
-            f"settings file {path} cannot be read: {error.strerror}", field="config"
-        ) from None
-    except ValueError as error:
-        raise InvalidInputError(f"settings file {path}: {error}", field="config") from None
+        return read_settings(Settings, CONTROL_SOURCE, file, **overrides)
+    except SettingsError as error:
+        raise InvalidInputError(error.detail, field=error.field, bound=error.bound) from None

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from contract.access_name import ACCESS_NAME_BOUND, ACCESS_NAME_PATTERN
+from contract.settings_reader import CONTROL_SOURCE
 from controlplane.actuator.routes import freezes, knob_pins
 from controlplane.auth import routes as auth
 from controlplane.auth.roles import Role, allows
 from controlplane.auth.sessions import PEOPLE
 from controlplane.errors import InvalidInputError
 from controlplane.policy.knob import Knob
-from controlplane.settings import DEFAULT_FILE
 from controlplane.web import settings_view
 from controlplane.web.access import (
     Admin,
@@ -47,7 +47,8 @@ def settings_page(
     return page(
         request, viewer, "settings.html", twin=TWIN, facts=facts, ttls=TTLS, knobs=list(Knob),
         roles=list(Role), people=PEOPLE, groups=sorted({e.group for e in facts.engines}),
-        file=DEFAULT_FILE, name_pattern=ACCESS_NAME_PATTERN[1:-1], name_bound=ACCESS_NAME_BOUND,
+        file=CONTROL_SOURCE.default_file, name_pattern=ACCESS_NAME_PATTERN[1:-1],
+        name_bound=ACCESS_NAME_BOUND,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from contract.settings_error import one_sentence
+from contract.settings_error import refused
 
 
 class _Table(BaseModel):
@@ -33,7 +33,8 @@ class _Settings(BaseModel):
             {"ranks": 0}, "table.ranks",
             "setting table.ranks: it should be greater than or equal to 1, not 0",
         ),
-        ({"rnks": 3}, "table.rnks", "setting table.rnks does not exist"),
+        ({"rnks": 3}, "table.rnks", "setting table.rnks does not exist; did you mean ranks?"),
+        ({"zzz": 3}, "table.zzz", "setting table.zzz does not exist"),
         ({"role": "c"}, "table.role", "setting table.role: it should be 'a' or 'b', not 'c'"),
         ({"token": 1234}, "table.token", "setting table.token: it should be a valid string"),
         ({"ranks": 7}, "table", "setting table: seven ranks are too many"),
@@ -44,10 +45,12 @@ def test_a_sentence_names_the_setting_and_no_secret(
 ) -> None:
     with pytest.raises(ValidationError) as caught:
         _Settings.model_validate({"table": values})
-    assert one_sentence(caught.value) == (where, sentence)
+    said = refused(caught.value, _Settings)
+    assert (said.field, said.detail) == (where, sentence)
 
 
 def test_what_concerns_all_settings_names_none() -> None:
     with pytest.raises(ValidationError) as caught:
         _Table(ranks=7)
-    assert one_sentence(caught.value) == ("settings", "seven ranks are too many")
+    said = refused(caught.value, _Table)
+    assert (said.field, said.detail) == ("settings", "seven ranks are too many")

@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.errors import InvalidInputError
-from controlplane.settings import is_loopback, load_settings
+from controlplane.settings import load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -69,8 +69,43 @@ def test_secrets_do_not_print():
     assert "geheim" not in repr(settings)
 
 
-def test_loopback():
-    assert is_loopback("::1")
-    assert is_loopback("localhost")
-    assert not is_loopback("0.0.0.0")
-    assert not is_loopback("example.org")
+@pytest.mark.parametrize(
+    ("variable", "near"),
+    [
+        ("TRIMTAB_PROT", "TRIMTAB_PORT"),
+        ("TRIMTAB_HISTORY__RING_FRAME", "TRIMTAB_HISTORY__RING_FRAMES"),
+        ("TRIMTAB_DATABASE", "TRIMTAB_DATABASE_URL"),
+        ("TRIMTAB_INFERENCE_TOKE", "TRIMTAB_INFERENCE_TOKEN"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_the_nearest_known_one(monkeypatch, variable, near):
+    monkeypatch.setenv(variable, "geheim")
+    with pytest.raises(InvalidInputError) as caught:
+        load_settings()
+    sentence = f"environment variable {variable} is not a setting; did you mean {near}?"
+    assert caught.value.detail == sentence
+    assert caught.value.field == variable
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["TRIMTAB_ENGINE_PORT", "TRIMTAB_INFERENCE_TOKEN", "TRIMTAB_TOKEN", "TRIMTABULAR", "TRIMTAB"],
+)
+def test_variables_of_other_programs_are_left_alone(monkeypatch, variable):
+    monkeypatch.setenv(variable, "1")
+    assert load_settings().port == 8700
+
+
+def test_collections_are_given_as_json_or_by_name(monkeypatch):
+    monkeypatch.setenv("TRIMTAB_ENGINES", '[{"id": "e0", "url": "http://a"}]')
+    monkeypatch.setenv("TRIMTAB_GOVERNOR__ALERTS__Mine", "fast")
+    settings = load_settings()
+    assert [engine.id for engine in settings.engines] == ["e0"]
+    assert "fast" in settings.governor.alerts.values()
+
+
+def test_a_misspelt_setting_of_an_engine_in_the_file_names_the_nearest(tmp_path):
+    (tmp_path / "c.toml").write_text("[[engines]]\nid='a'\nurl='http://a'\nadmin_tokn='x'")
+    with pytest.raises(InvalidInputError, match="did you mean admin_token") as caught:
+        load_settings(tmp_path / "c.toml")
+    assert caught.value.field == "engines.0.admin_tokn"
