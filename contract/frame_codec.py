@@ -3,25 +3,27 @@
 Layout, little endian: magic `MOEF` · u8 codec version · u32 header bytes · u32 payload bytes ·
 u32 crc32 of all that follows · header JSON (zstd) · payload (zstd).
 The payload holds, array by array in the order of the header's `_arrays` [name, plane width, shape],
-row totals (u64, one a row
-of the last axis: checksum and normaliser) and then the planes of the u32 values.
+row totals (u64, one a row of the last axis: checksum and normaliser) and then the planes of the
+u32 values (`frame_arrays`), each plane in zstd blocks of its own (`zstd_blocks`).
 A frame decodes alone: no delta to an earlier frame, so a lost frame costs only itself.
-numpy and zstandard are used here and nowhere else in the contract: both planes need one codec.
+numpy and zstandard are used by the codec and nowhere else in the contract: both planes need it.
 """
 
 import json
-import math
 import struct
 import zlib
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeGuard
+from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import zstandard
 from pydantic import ValidationError
 
 from contract.frame import ARRAYS, MAX_FRAME_BYTES, FrameHeader
+from contract.frame_arrays import Counts, FrameError, Listed, Shape, array_list, pack, unpack
+from contract.zstd_blocks import compress_parts
+
+__all__ = ["Counts", "Frame", "FrameError", "decode", "decode_header", "encode"]
 
 MAGIC = b"MOEF"
 CODEC_VERSION = 1
@@ -29,22 +31,6 @@ _PREFIX = struct.Struct("<4sBIII")
 _MAX_HEADER_BYTES = 256 * 1024
 _MAX_PAYLOAD_BYTES = 128 * 1024 * 1024
 _LEVEL = 3
-
-Counts = npt.NDArray[np.uint32]
-
-
-class _Listed(NamedTuple):
-    name: str
-    width: int
-    shape: tuple[int, ...]
-
-
-class FrameError(ValueError):
-    """A frame that cannot be read: what, and where. `kind` is one word for metrics."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +53,12 @@ def encode(frame: Frame) -> bytes:
     for name, values in frame.arrays.items():
         checked, width = _checked(sizes, name, values)
         listed.append([name, width, list(checked.shape)])
-        rows = checked.reshape(-1, checked.shape[-1]) if checked.size else checked.reshape(0, 1)
-        parts.append(rows.sum(axis=1, dtype=np.uint64).tobytes())
-        planes = checked.astype("<u4", copy=False).view(np.uint8).reshape(-1, 4).T[:width]
-        parts.append(planes.tobytes())
+        parts += pack(checked, width)
     body = frame.header.model_dump(mode="json")
     body["_arrays"] = listed
     compressor = zstandard.ZstdCompressor(level=_LEVEL)
     header = compressor.compress(json.dumps(body, separators=(",", ":")).encode())
-    payload = compressor.compress(b"".join(parts))
+    payload = compress_parts(parts, _LEVEL)
     crc = zlib.crc32(payload, zlib.crc32(header))
     packed = _PREFIX.pack(MAGIC, CODEC_VERSION, len(header), len(payload), crc) + header + payload
     if len(packed) > MAX_FRAME_BYTES:
@@ -88,21 +71,14 @@ def encode(frame: Frame) -> bytes:
 def decode(data: bytes) -> Frame:
     """Unpack a frame; every byte string gives a frame or a `FrameError`, in bounded memory."""
     header, listed, payload = _open(data)
-    view = memoryview(payload)
-    sizes = header.sizes()
+    expected = _shapes(tuple(header.sizes().items()))
     arrays: dict[str, Counts] = {}
-    offset = 0
-    for entry in listed:
-        values, offset = _unpack(view, offset, entry)
-        spec = ARRAYS.get(entry.name)
-        if spec is None:
+    for name, values in unpack(payload, listed).items():
+        if name not in expected:
             continue  # a newer minor may add arrays; what we do not understand is skipped
-        expected = tuple(sizes[symbol] for symbol in spec.dims)
-        if entry.shape != expected:
-            raise FrameError("shape", f"{entry.name} has shape {entry.shape}, not {expected}")
-        arrays[entry.name] = values
-    if offset != len(view):
-        raise FrameError("size", f"payload has {len(view) - offset} bytes more than its arrays")
+        if values.shape != expected[name]:
+            raise FrameError("shape", f"{name} has shape {values.shape}, not {expected[name]}")
+        arrays[name] = values
     return Frame(header=header, arrays=arrays)
 
 
@@ -110,6 +86,13 @@ def decode_header(data: bytes) -> FrameHeader:
     """Read the header alone; the crc of the whole frame is still checked."""
     prefix = _split(data)
     return _parse_header(prefix[0])[0]
+
+
+@lru_cache(64)
+def _shapes(sizes: tuple[tuple[str, int], ...]) -> dict[str, Shape]:
+    """The shape of every known array, by how long each dimension is: made once for a topology."""
+    named = dict(sizes)
+    return {name: tuple(named[symbol] for symbol in spec.dims) for name, spec in ARRAYS.items()}
 
 
 def _checked(sizes: dict[str, int], name: str, values: Counts) -> tuple[Counts, int]:
@@ -155,7 +138,7 @@ def _inflate(data: bytes, bound: int, what: str) -> bytes:
         raise FrameError("zstd", f"{what} is not zstd: {error}") from None
 
 
-def _parse_header(data: bytes) -> tuple[FrameHeader, list[_Listed]]:
+def _parse_header(data: bytes) -> tuple[FrameHeader, list[Listed]]:
     try:
         body = json.loads(_inflate(data, _MAX_HEADER_BYTES, "header"))
         names = body.pop("_arrays")
@@ -168,48 +151,10 @@ def _parse_header(data: bytes) -> tuple[FrameHeader, list[_Listed]]:
         if isinstance(error, FrameError):
             raise
         raise FrameError("header", f"header is not readable: {error}") from None
-    return header, _array_list(names)
+    return header, array_list(names)
 
 
-def _array_list(entries: object) -> list[_Listed]:
-    listed: list[_Listed] = []
-    for entry in entries if isinstance(entries, list) else [entries]:
-        match entry:
-            case [str(name), int(width), [*shape]] if 1 <= width <= 4 and _is_shape(shape):
-                listed.append(_Listed(name, width, tuple(shape)))
-            case _:
-                raise FrameError("header", f"header field _arrays holds {entry!r}")
-    names = [entry.name for entry in listed]
-    if len(set(names)) != len(names):
-        raise FrameError("header", "header field _arrays names an array twice")
-    return listed
-
-
-def _is_shape(shape: list[object]) -> TypeGuard[list[int]]:
-    return 1 <= len(shape) <= 6 and all(
-        isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= 1 << 24
-        for size in shape
-    )
-
-
-def _open(data: bytes) -> tuple[FrameHeader, list[_Listed], bytes]:
+def _open(data: bytes) -> tuple[FrameHeader, list[Listed], bytes]:
     header_bytes, payload_bytes = _split(data)
     header, listed = _parse_header(header_bytes)
     return header, listed, _inflate(payload_bytes, _MAX_PAYLOAD_BYTES, "payload")
-
-
-def _unpack(view: memoryview, offset: int, entry: _Listed) -> tuple[Counts, int]:
-    size = math.prod(entry.shape)
-    rows = size // entry.shape[-1] if size else 0
-    end = offset + rows * 8 + size * entry.width
-    if end > len(view):
-        raise FrameError("size", f"payload ends inside {entry.name}")
-    totals = np.frombuffer(view[offset : offset + rows * 8], dtype="<u8")
-    planes = np.frombuffer(view[offset + rows * 8 : end], dtype=np.uint8)
-    values = np.zeros(size, dtype=np.uint32)
-    for plane in range(entry.width):
-        values |= planes[plane * size : (plane + 1) * size].astype(np.uint32) << (8 * plane)
-    values = values.reshape(entry.shape)
-    if rows and not np.array_equal(values.reshape(rows, -1).sum(axis=1, dtype=np.uint64), totals):
-        raise FrameError("checksum", f"row totals of {entry.name} do not match its values")
-    return values, end

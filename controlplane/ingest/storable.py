@@ -6,7 +6,7 @@ of other engines that wait in the same group: it is refused before it is queued.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pydantic import BaseModel
 
@@ -18,6 +18,34 @@ DEEPEST = 16
 
 def unstorable(header: FrameHeader) -> str:
     """The first field that cannot be stored and why, as a sentence; empty when all can."""
+    return "" if _all_storable(header, 0) else _first_unstorable(header)
+
+
+def _all_storable(value: object, depth: int) -> bool:
+    """The same question as a yes or no, without names: nearly every frame ends here."""
+    if isinstance(value, int):
+        return -LARGEST <= value <= LARGEST
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, str):
+        return "\0" not in value and (value.isascii() or _is_unicode(value))
+    if isinstance(value, BaseModel):
+        extra = value.__pydantic_extra__
+        return _all_inside(value.__dict__.values(), depth) and (
+            not extra or _all_inside((*extra, *extra.values()), depth)
+        )
+    if isinstance(value, dict):
+        return _all_inside((*value, *value.values()), depth)
+    if isinstance(value, list | tuple):
+        return _all_inside(value, depth)
+    return not _wrong(value)
+
+
+def _all_inside(parts: Collection[object], depth: int) -> bool:
+    return not parts or (depth < DEEPEST and all(_all_storable(part, depth + 1) for part in parts))
+
+
+def _first_unstorable(header: FrameHeader) -> str:
     waiting: list[tuple[str, object, int]] = [("", header, 0)]
     while waiting:
         name, value, depth = waiting.pop()
