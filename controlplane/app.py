@@ -92,8 +92,8 @@ class Plane:
             self.database, self.clock, settings.engines, access_changes.record
         )
         self.history = History(self.database, settings.history, self.clock)
-        self.upkeep = Upkeep(self.history)
         self.writer = FrameWriter(self.history, settings.ingest, self.clock, self.instruments)
+        self.upkeep = Upkeep(self.history, self.writer.is_catching_up)
         self.decoders = ThreadPoolExecutor(settings.ingest.decode_threads, "decode")
         self.receiver = Receiver(settings.ingest, self.writer, self.instruments, self.decoders)
         self.governor = Governor(

@@ -45,6 +45,21 @@ def quantile(cells: Cells, bounds: Sequence[float], q: float) -> Quantile | None
     return Quantile(low + (high - low) * min(max(inside, 0.0), 1.0), low, high, n)
 
 
+def quantile_values(cells: Cells, bounds: Sequence[float], q: float) -> npt.NDArray[np.float64]:
+    """The value of `quantile` for each row of [rows, cells] at once, q in (0, 1]; NaN for none."""
+    n = cells.sum(axis=1)
+    below = np.cumsum(cells.astype(np.float64), axis=1)
+    rank = q * n
+    index = np.minimum((below < rank[:, None]).sum(axis=1), cells.shape[1] - 1)
+    rows = np.arange(len(cells))
+    lows = np.array([0.0, *bounds])[index]
+    highs = np.array([*bounds, bounds[-1]])[index]
+    inside = cells[rows, index]
+    before = below[rows, index] - inside
+    part = np.clip((rank - before) / np.maximum(inside, 1), 0.0, 1.0)
+    return np.where(n > 0, lows + (highs - lows) * part, np.nan)
+
+
 @dataclass(frozen=True, slots=True)
 class FractionUnder:
     """The share of observations at or under a threshold.

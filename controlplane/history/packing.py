@@ -21,6 +21,7 @@ import zstandard
 from pcodec import ChunkConfig, DeltaSpec, ModeSpec, standalone
 
 from contract.frame_codec import Counts
+from contract.zstd_blocks import compress_parts
 from controlplane.history.share_residual import fits, residuals, restore
 
 Values = npt.NDArray[np.uint64]
@@ -71,8 +72,8 @@ def pack_planes(values: Values | Counts) -> bytes:
     width = max(1, (int(values.max(initial=0)).bit_length() + 7) // 8)
     held = next(size for size in (1, 2, 4, 8) if size >= width)
     octets = np.ascontiguousarray(values, dtype=f"<u{held}").view(np.uint8).reshape(-1, held)
-    body = bytes([width]) + np.ascontiguousarray(octets.T[:width]).tobytes()
-    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
+    planes = [octets[:, plane].tobytes() for plane in range(width)]
+    return compress_parts([bytes([width]), *planes], _ZSTD_LEVEL)
 
 
 def unpack_planes(data: bytes, shape: Sequence[int]) -> Values:

@@ -38,11 +38,16 @@ UPSERT_ROLLUP = upsert(
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Frames of one engine's minute that wait in the ring to be sealed."""
+    """Frames of one engine's minute that wait in the ring to be sealed.
+
+    Attributes:
+        pressing: the engine's unsealed frames fill a quarter of the ring: not to be put off.
+    """
 
     engine_id: str
     t0: int
     ordinals: tuple[int, ...]
+    pressing: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +70,21 @@ def due_minutes(
         .order_by(LoadRing.engine_id, LoadRing.ordinal)
     ).all()
     newest: dict[str, int] = {}
+    oldest: dict[str, int] = {}
     groups: dict[tuple[int, str], list[int]] = {}
     for engine_id, ordinal, started in rows:
-        newest[engine_id] = max(newest.get(engine_id, 0), ordinal)
+        newest[engine_id] = ordinal
+        oldest.setdefault(engine_id, ordinal)
         groups.setdefault((minute_of(started), engine_id), []).append(ordinal)
     return [
-        Due(engine_id, t0, tuple(ordinals))
+        Due(
+            engine_id, t0, tuple(ordinals),
+            pressing=newest[engine_id] - oldest[engine_id] >= ring_frames // 4,
+        )
         for (t0, engine_id), ordinals in sorted(groups.items())
         if t0 + MINUTE + grace_seconds <= now
         or newest[engine_id] - ordinals[0] >= ring_frames * 3 // 4
-    ]
+    ]  # fmt: skip
 
 
 def minute_of(started: float) -> int:

@@ -36,11 +36,22 @@ class SealReport:
     frames: int = 0
 
 
-class Upkeep:
-    """The upkeep of one history. Run it in one process at a time (the leader)."""
+def _never() -> bool:
+    return False
 
-    def __init__(self, history: History) -> None:
+
+class Upkeep:
+    """The upkeep of one history. Run it in one process at a time (the leader).
+
+    Args:
+        history: what to keep in shape.
+        is_catching_up: whether frames come in faster than they are stored. Sealing then waits,
+            for as long as the ring has room: engines that send what they buffered are served first.
+    """
+
+    def __init__(self, history: History, is_catching_up: Callable[[], bool] = _never) -> None:
         self._history = history
+        self._is_catching_up = is_catching_up
         self._partitions = Partitions(history.database)
         self._sealer = Sealer(history.cache)
         self._looked_back = False
@@ -55,6 +66,8 @@ class Upkeep:
             )  # fmt: skip
         frames = minutes = 0
         for minute in due:
+            if not minute.pressing and self._is_catching_up():
+                continue
             sealed = self._seal_minute(minute)
             frames += sealed
             minutes += 1 if sealed else 0

@@ -25,6 +25,7 @@ from controlplane.metrics import Instruments
 from controlplane.settings import IngestSettings
 
 FAILURE_SECONDS = 10.0
+CATCHING_UP_SECONDS = 1.0
 WORTH_A_COMMIT = 16
 """Frames that are committed without a pause: a transaction costs about as much as ten of them."""
 
@@ -54,6 +55,7 @@ class FrameWriter:
         self._thread: threading.Thread | None = None
         self._newest_ended: dict[str, float] = {}
         self._failure: tuple[float, str] | None = None
+        self._without_pause_since: float | None = None
 
     def start(self) -> None:
         """Start the thread; ages of engines that sent frames before are shown from now on."""
@@ -101,6 +103,11 @@ class FrameWriter:
             return ""
         return failure[1]
 
+    def is_catching_up(self) -> bool:
+        """Whether commits have followed one another without a pause for a second or more."""
+        since = self._without_pause_since
+        return since is not None and self._clock.monotonic() - since >= CATCHING_UP_SECONDS
+
     def _run(self) -> None:
         while True:
             with self._wake:
@@ -108,9 +115,13 @@ class FrameWriter:
                 if not self._queue:
                     return
                 group = self._take_group()
+            if self._without_pause_since is None:
+                self._without_pause_since = self._clock.monotonic()
             self._store(group)
             with self._wake:
-                self._wake.wait_for(self._is_worth_a_commit, self._settings.commit_pause_seconds)
+                pause = self._settings.commit_pause_seconds
+                if not self._wake.wait_for(self._is_worth_a_commit, pause):
+                    self._without_pause_since = None
 
     def _is_worth_a_commit(self) -> bool:
         return self._stopping or self._waiting_frames >= WORTH_A_COMMIT

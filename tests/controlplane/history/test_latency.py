@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.history.latency import fraction_under, quantile
+from controlplane.history.latency import fraction_under, quantile, quantile_values
 
 BOUNDS = (0.1, 0.2, 0.5)
 
@@ -49,3 +49,15 @@ def test_above_the_last_bound_the_last_bound_is_the_answer_and_its_cell_is_open(
     at = quantile(_cells([0.9]), BOUNDS, 0.5)
     assert at is not None
     assert (at.value, at.high) == (0.5, None)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.floats(0.001, 1), max_size=30), min_size=1, max_size=5),
+    st.sampled_from([0.01, 0.5, 0.99, 1.0]),
+)
+def test_quantiles_of_many_histograms_are_those_of_each(rows, q):
+    cells = np.stack([_cells(values) for values in rows])
+    for row, value in zip(cells, quantile_values(cells, BOUNDS, q), strict=True):
+        alone = quantile(row, BOUNDS, q)
+        assert np.isnan(value) if alone is None else value == pytest.approx(alone.value)

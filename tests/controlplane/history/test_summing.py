@@ -77,3 +77,10 @@ def test_frames_themselves_are_not_changed():
     before = frames[0].arrays["assignments"].copy()
     sum_frames("e0", START, START + 2, frames)
     assert np.array_equal(frames[0].arrays["assignments"], before)
+
+
+def test_a_sum_beyond_32_bits_is_exact():
+    frames = [make_frame(i, fill=2**32 - 1, arrays=("overflow",)) for i in range(3)]
+    window = sum_frames("e0", START, START + 3, frames)
+    assert window is not None
+    assert window.arrays["overflow"].tolist() == [3 * (2**32 - 1)] * 2

@@ -222,3 +222,18 @@ def test_every_job_runs_and_runs_again(history, upkeep, clock):
         for job in jobs(upkeep):
             job.run()
     assert _count(history, LoadChunk) == 1
+
+
+def test_sealing_waits_while_the_writer_catches_up_but_not_when_the_ring_fills(history, clock):
+    busy = True
+    upkeep = Upkeep(history, lambda: busy)
+    _send(history, *range(10))
+    clock.advance(120)
+    assert upkeep.seal().minutes == 0
+    _send(history, *range(10, 35))  # a quarter of the ring's 120
+    assert upkeep.seal().frames == 35
+    _send(history, *range(60, 70))
+    clock.advance(120)
+    assert upkeep.seal().frames == 0
+    busy = False
+    assert upkeep.seal().frames == 10
