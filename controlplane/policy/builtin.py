@@ -56,7 +56,7 @@ FAST = Policy(
         Knob.MAX_CONCURRENCY: _FAST_KNOB,
         Knob.ROUTER_BIAS: _FAST_KNOB,
     },
-    concurrency=ConcurrencyRules(floor=8, relax_ratio=0.25),
+    concurrency=ConcurrencyRules(floor=8, relax_ratio=0.6),
     budget_floor_ratio=None,
     lease_seconds=120,
     settle_seconds=4,

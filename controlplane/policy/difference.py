@@ -70,6 +70,14 @@ def slice_difference(
     return Difference(value=value, low=value - margin, high=value + margin)
 
 
+def mean_low(slices: Sequence[float], confidence: float) -> float | None:
+    """Student's lower bound of the mean of slices; None with fewer than three."""
+    if len(slices) < 3:
+        return None
+    error = float(np.std(slices, ddof=1)) / math.sqrt(len(slices))
+    return float(np.mean(slices)) - float(stdtrit(len(slices) - 1, confidence)) * error
+
+
 def _newcombe(before: Latency, after: Latency, z: float) -> Difference:
     low_before, high_before = wilson(before.bad, before.total, z)
     low_after, high_after = wilson(after.bad, after.total, z)

@@ -4,8 +4,10 @@ The detector that asked for a change never judges it: balance can improve while 
 worse. If the target SLO was in breach it must improve. If nothing was (a drift caught early), the
 live value must be the target and live and what-if shares must agree. Guards (the other SLOs, gate
 mass, probe loss) may be no worse than the plan allows; a guard in breach ends the verification at
-once. A bias rollback is judged by direct evidence, so thin guards do not hold it back; a bad bias
-is never put back to compare. One engine, before against after, is weak evidence and marked so.
+once. An SLO that was in breach already vetoes nothing that mends a higher one: overflow before
+TPOT, TPOT before TTFT. A bias rollback is judged by direct evidence, so thin guards do not hold it
+back; a bad bias is never put back to compare. One engine, before against after, is weak evidence
+and marked so.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 
 from controlplane.policy.decision import Proposal
-from controlplane.policy.difference import ratio_difference, slice_difference
+from controlplane.policy.difference import mean_low, ratio_difference, slice_difference
 from controlplane.policy.knob import Knob
 from controlplane.policy.measurement import Latency, Measurement
 from controlplane.policy.policy import VerifyPlan
@@ -23,6 +25,9 @@ from controlplane.slo.status import SloName
 
 Control = tuple[Measurement, Measurement]
 """Concurrent engines without the change: before and after."""
+
+_PRECEDENCE = (SloName.OVERFLOW, SloName.TPOT, SloName.TTFT)
+"""Quality of answers before speed; the speed of those who are served before the wait of others."""
 
 ROOM = 0.8
 """A guard may reach this part of its limit whatever it was before."""
@@ -93,10 +98,24 @@ def verify(
     for name in SloName:
         if name is target:
             rows.append(_improves(name, before, after, plan, control))
+        elif target is not None and name in before.breached and _yields(name, target):
+            rows.append(_yielding(name, target, before, after))
         else:
             rows.append(_slo_guard(name, before, after, proposal, plan, settings, control))
     rows += _quality_guards(before, after, plan)
     return _conclude(rows, direct=proposal.knob is Knob.ROUTER_BIAS, weak=control is None)
+
+
+def _yields(name: SloName, target: SloName) -> bool:
+    return _PRECEDENCE.index(name) > _PRECEDENCE.index(target)
+
+
+def _yielding(name: SloName, target: SloName, before: Measurement, after: Measurement) -> VerifyRow:
+    old, new = _latency(name, before), _latency(name, after)
+    return VerifyRow(
+        name=f"{name} yields", verdict=Verdict.PASS, before=old.bad_ratio, after=new.bad_ratio,
+        n=new.total, guard=True, message=f"{name} was in breach before, and {target} comes first",
+    )  # fmt: skip
 
 
 def _applied(after: Measurement, proposal: Proposal) -> VerifyRow:
@@ -215,8 +234,15 @@ def _overflow_guard(
     )  # fmt: skip
     if after.assignments < plan.min_assignments:
         return row
+    low = mean_low(after.overflow_slices, plan.confidence)
     told = f"overflow changed from {old:.2%} to {new:.2%}"
-    verdict = Verdict.FAIL if new > limit else Verdict.PASS
+    if new <= limit:
+        verdict = Verdict.PASS
+    elif low is None:
+        verdict, told = Verdict.INCONCLUSIVE, f"{told}; three windows are needed to be sure"
+    else:
+        verdict = Verdict.FAIL if low > limit else Verdict.PASS
+        told += f" (at least {low:.2%})"
     return row.model_copy(update={"verdict": verdict, "message": told})
 
 

@@ -4,11 +4,13 @@ The decision, its action and their audit events are one fenced transaction.
 """
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
+from contract.burn_windows import Consumer
 from controlplane.actuator import action_store, holds, policy_store, requests
 from controlplane.actuator.action import Action, Phase
 from controlplane.actuator.actuator import transition_event
@@ -223,11 +225,15 @@ def entry_of(decision: Decision, snapshot: Snapshot, policy: Policy, origin: str
 
 
 def _windows_before(snapshot: Snapshot, policy: Policy) -> int:
-    """How many newest windows count as "before": an overflow breach is full in few of them."""
-    overflow = next((slo for slo in snapshot.slos if slo.slo is SloName.OVERFLOW), None)
-    breached = overflow is not None and overflow.state is SloState.BREACHED
+    """How many newest windows count as "before": a breach fills few of them, calm the rest."""
     rules = policy.detectors
-    return rules.windows_needed if breached else rules.windows_seen
+    breached = [slo.slo for slo in snapshot.slos if slo.state is SloState.BREACHED]
+    if SloName.OVERFLOW in breached:
+        return rules.windows_needed
+    if not breached:
+        return rules.windows_seen
+    short = min(t.short_seconds for t in policy.slo.tiers if t.consumer is Consumer.GOVERNOR)
+    return min(rules.windows_seen, math.ceil(short / rules.window_seconds))
 
 
 def _is_repeated_shadow(session: Session, entry: DecisionEntry, action: Action) -> bool:

@@ -74,8 +74,8 @@ FAULTS: dict[str, FaultSpec] = {
         FaultSpec(
             SURGE, FaultSide.LOAD, "requests arrive several times as fast",
             {
-                "rate_factor": Parameter(8.0, 1.0, 100.0, "times the trace's rate"),
-                "seconds": Parameter(20.0, 1.0, 3600.0, "how long"),
+                "rate_factor": Parameter(4.0, 1.0, 100.0, "times the trace's rate"),
+                "seconds": Parameter(30.0, 1.0, 3600.0, "how long"),
             },
         ),
         FaultSpec(

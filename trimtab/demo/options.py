@@ -14,10 +14,12 @@ READY_S = 300.0
 HEALTHY_S = 60.0
 HEALTHY_FOR_S = 5.0
 BEFORE_S = 40.0
+LOAD_BEFORE_S = 20.0
+"""Enough for latencies; a skew's interval needs the longer phase."""
 DETECT_S = 75.0
 QUIET_S = 30.0
 AFTER_S = 40.0
-RELAX_S = 75.0
+RELAX_S = 90.0
 DURING_S = 10.0
 """The phase `during` is the last so many seconds before the act took hold."""
 

@@ -120,7 +120,8 @@ class Story:
 
     async def _mark_good(self) -> float:
         self._moments.good = self._traffic.now()
-        await self._watch.pass_time(timing.BEFORE_S)
+        is_load = self._options.fault in LOAD_FAULTS
+        await self._watch.pass_time(timing.LOAD_BEFORE_S if is_load else timing.BEFORE_S)
         await self._control.mark_good()
         self._narrator.say("The live router bias is marked as the last known good.")
         return await self._watch.probe(self._traffic.now)

@@ -66,7 +66,7 @@ def test_an_early_rollback_passes_by_its_live_hash_agreeing_shares_and_guards():
         ({"gate_mass_kept_ratio": 0.8}, "gate mass kept"),
         ({"ttft": Latency(bad=40, total=200)}, "ttft guard"),
         ({"tpot": Latency(bad=40, total=200)}, "tpot guard"),
-        ({"overflow": 9000}, "overflow guard"),
+        ({"overflow": 9000, "overflow_slices": (0.09,) * 12}, "overflow guard"),
     ],
 )
 def test_an_early_rollback_fails_on_any_row(after, name):
@@ -192,3 +192,59 @@ def test_a_relaxation_without_requests_to_judge_by_cannot_say():
     after = side(config=RuntimeConfig(router_bias=GOOD), ttft=Latency(total=2))
     result = verify(side(config=RAISED), after, lower_c(), PLAN)
     assert result.verdict is Verdict.INCONCLUSIVE
+
+
+# --- guards that overload and chance must not turn into vetoes ------------------------------------
+
+
+def fewer_sequences():
+    return Proposal(
+        knob=Knob.MAX_CONCURRENCY, current=64, target=32, direction=-1,
+        target_slo=SloName.TPOT,
+    )  # fmt: skip
+
+
+CUT = RuntimeConfig(router_bias=GOOD, max_concurrency=32)
+OVERLOADED = side(
+    tpot=Latency(bad=150, total=200), ttft=Latency(bad=120, total=200),
+    breached=(SloName.TTFT, SloName.TPOT),
+)  # fmt: skip
+
+
+def test_a_lower_slo_that_was_in_breach_does_not_veto_the_mend_of_a_higher_one():
+    after = side(config=CUT, tpot=Latency(bad=2, total=200), ttft=Latency(bad=200, total=200))
+    result = verify(OVERLOADED, after, fewer_sequences(), PLAN)
+    assert result.verdict is Verdict.PASS
+    assert "tpot comes first" in row(result, "ttft yields").message
+
+
+def test_a_lower_slo_that_was_met_still_vetoes():
+    before = OVERLOADED.model_copy(
+        update={"ttft": Latency(bad=0, total=200), "breached": (SloName.TPOT,)}
+    )
+    after = side(config=CUT, tpot=Latency(bad=2, total=200), ttft=Latency(bad=200, total=200))
+    result = verify(before, after, fewer_sequences(), PLAN)
+    assert result.verdict is Verdict.FAIL
+    assert row(result, "ttft guard").verdict is Verdict.FAIL
+
+
+def test_a_higher_slo_in_breach_vetoes_the_mend_of_a_lower_one():
+    proposal = fewer_sequences().model_copy(update={"target_slo": SloName.TTFT})
+    before = side(ttft=Latency(bad=150, total=200), tpot=Latency(bad=20, total=200),
+                  breached=(SloName.TTFT, SloName.TPOT))  # fmt: skip
+    after = side(config=CUT, ttft=Latency(bad=2, total=200), tpot=Latency(bad=190, total=200))
+    assert row(verify(before, after, proposal, PLAN), "tpot guard").verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("slices", "verdict"),
+    [
+        ((0.01, 0.12, 0.02, 0.11), Verdict.PASS),
+        ((0.08, 0.09, 0.085, 0.095), Verdict.FAIL),
+        ((0.08, 0.09), Verdict.INCONCLUSIVE),
+    ],
+)
+def test_the_overflow_guard_goes_by_what_is_certain(slices, verdict):
+    mean = sum(slices) / len(slices)
+    after = side(overflow=int(100_000 * mean), overflow_slices=slices)
+    assert row(verify(side(), after, rollback(), PLAN), "overflow guard").verdict is verdict
