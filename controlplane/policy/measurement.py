@@ -15,13 +15,17 @@ from controlplane.slo.status import SloName
 
 
 class Latency(BaseModel):
-    """Requests of one latency SLO: over the threshold, all, and p99 in seconds for display."""
+    """Requests of one latency SLO: over the threshold, all, and p99 in seconds for display.
+
+    `cells` counts requests by cell of the latency's histogram; empty in old evidence.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     bad: int = 0
     total: int = 0
     p99: float | None = None
+    cells: tuple[int, ...] = ()
 
     @property
     def bad_ratio(self) -> float:
@@ -109,7 +113,10 @@ def _latency(
     chosen = None if generation is None else (generation,)
     bad, total = bad_and_total(windows, name, threshold, generations=chosen)
     cells = merged(windows, name, generations=chosen)
-    return Latency(bad=bad, total=total, p99=quantile(cells, HISTOGRAM_BOUNDS[name], 0.99))
+    return Latency(
+        bad=bad, total=total, p99=quantile(cells, HISTOGRAM_BOUNDS[name], 0.99),
+        cells=tuple(int(count) for count in cells),
+    )  # fmt: skip
 
 
 def _overflow(window: EngineWindow, generation: int | None) -> tuple[int, int]:

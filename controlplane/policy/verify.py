@@ -16,7 +16,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 
 from controlplane.policy.decision import Proposal
-from controlplane.policy.difference import mean_low, ratio_difference, slice_difference
+from controlplane.policy.difference import is_faster, mean_low, ratio_difference, slice_difference
 from controlplane.policy.knob import Knob
 from controlplane.policy.measurement import Latency, Measurement
 from controlplane.policy.policy import VerifyPlan
@@ -28,6 +28,9 @@ Control = tuple[Measurement, Measurement]
 
 _PRECEDENCE = (SloName.OVERFLOW, SloName.TPOT, SloName.TTFT)
 """Quality of answers before speed; the speed of those who are served before the wait of others."""
+
+_SATURATED = 0.5
+"""From this bad ratio on the threshold hides a gain: how fast requests are counts as well."""
 
 ROOM = 0.8
 """A guard may reach this part of its limit whatever it was before."""
@@ -172,7 +175,16 @@ def _improves(
     other = None if control is None else (_latency(name, control[0]), _latency(name, control[1]))
     change = ratio_difference(old, new, plan.confidence, other)
     told = f"bad requests changed by {change.value:+.1%} (at most {change.high:+.1%})"
-    return row.model_copy(update={"verdict": _better(change.value, change.high), "message": told})
+    verdict = _better(change.value, change.high)
+    saturated = other is None and old.bad_ratio >= _SATURATED
+    if saturated and is_faster(old.cells, new.cells, plan.confidence):
+        verdict, told = Verdict.PASS, f"{told}, but requests are faster: {_p99s(old, new)}"
+    return row.model_copy(update={"verdict": verdict, "message": told})
+
+
+def _p99s(old: Latency, new: Latency) -> str:
+    seconds = [side.p99 for side in (old, new) if side.p99 is not None]
+    return "p99 " + " became ".join(f"{1000 * value:.0f} ms" for value in seconds)
 
 
 def _overflow_improves(before: Measurement, after: Measurement, plan: VerifyPlan) -> VerifyRow:

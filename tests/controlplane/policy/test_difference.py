@@ -1,8 +1,16 @@
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.stats import mannwhitneyu
 
-from controlplane.policy.difference import ratio_difference, slice_difference, wilson
+from controlplane.policy.difference import (
+    is_faster,
+    mean_low,
+    ratio_difference,
+    slice_difference,
+    wilson,
+)
 from controlplane.policy.measurement import Latency
 
 
@@ -42,3 +50,28 @@ def test_slices_are_compared_by_welch_and_need_three_a_side():
     level = slice_difference([0.1] * 3, [0.1] * 3, 0.95)
     assert level is not None
     assert (level.low, level.high) == pytest.approx((0.0, 0.0))
+
+
+CELLS = st.lists(st.integers(0, 30), min_size=4, max_size=4)
+
+
+@given(CELLS, CELLS)
+def test_faster_is_what_mann_and_whitney_say(before, after):
+    old, new = np.repeat(range(4), before), np.repeat(range(4), after)
+    assume(min(len(old), len(new)) > 0 and len(set(old) | set(new)) > 1)
+    wanted = mannwhitneyu(
+        new, old, alternative="less", method="asymptotic", use_continuity=False
+    ).pvalue
+    assume(abs(wanted - 0.05) > 1e-9)
+    assert is_faster(before, after, 0.95) == (wanted < 0.05)
+
+
+@pytest.mark.parametrize(("before", "after"), [((), ()), ((1, 2), (0, 0)), ((1, 2), (1, 2, 3))])
+def test_nothing_to_compare_is_not_faster(before, after):
+    assert not is_faster(before, after, 0.95)
+
+
+def test_the_lower_bound_of_a_mean_needs_three_slices_and_lies_below_it():
+    assert mean_low((0.1, 0.2), 0.95) is None
+    assert mean_low((0.1, 0.1, 0.1), 0.95) == pytest.approx(0.1)
+    assert mean_low((0.05, 0.1, 0.15), 0.95) == pytest.approx(0.1 - 2.92 * 0.05 / 3**0.5, abs=1e-3)

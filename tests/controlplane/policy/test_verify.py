@@ -248,3 +248,19 @@ def test_the_overflow_guard_goes_by_what_is_certain(slices, verdict):
     mean = sum(slices) / len(slices)
     after = side(overflow=int(100_000 * mean), overflow_slices=slices)
     assert row(verify(side(), after, rollback(), PLAN), "overflow guard").verdict is verdict
+
+
+def overloaded(cells, bad):
+    return side(
+        config=CUT, breached=(SloName.TTFT, SloName.TPOT), ttft=Latency(bad=200, total=200),
+        tpot=Latency(bad=bad, total=sum(cells), cells=cells),
+    )  # fmt: skip
+
+
+def test_a_gain_above_the_threshold_counts_when_nearly_every_request_is_over_it():
+    before, after = overloaded((0, 0, 10, 190), 200), overloaded((0, 0, 150, 50), 200)
+    result = verify(before, after, fewer_sequences(), PLAN)
+    assert result.verdict is Verdict.PASS
+    assert "requests are faster" in row(result, "tpot improves").message
+    assert verify(after, before, fewer_sequences(), PLAN).verdict is Verdict.FAIL
+    assert verify(before, before, fewer_sequences(), PLAN).verdict is Verdict.FAIL
