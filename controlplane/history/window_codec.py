@@ -24,7 +24,9 @@ _VERSION = 1
 _PREFIX = struct.Struct("<4sBII")
 _MAX_INDEX_BYTES = 4 * 1024 * 1024
 _NOT_PLAIN = ("header", "arrays", "by_generation")
-_PLAIN = tuple(field.name for field in fields(EngineWindow) if field.name not in _NOT_PLAIN)
+_PLAIN = tuple(
+    field.name for field in fields(EngineWindow) if field.init and field.name not in _NOT_PLAIN
+)
 
 
 def encode_window(window: EngineWindow) -> bytes:
