@@ -141,6 +141,8 @@ _CONTROL: tuple[Metric, ...] = (
     _control("trimtab_frame_age_seconds", Kind.GAUGE, "Age of an engine's newest frame.",
              "engine"),
     _control("trimtab_frame_gaps_total", Kind.COUNTER, "Frames known to be lost.", "engine"),
+    _control("trimtab_scrapes_total", Kind.COUNTER,
+             "Scrapes of observe-only engines by outcome.", "engine", "outcome"),
     _control("trimtab_bias_drift_tau_ratio", Kind.GAUGE,
              "Lower confidence bound of the skew that the live bias adds, worst layer.",
              "engine"),

@@ -9,7 +9,7 @@ start and stop it in `_lifespan`. Routes take what they need from `app.state` by
 
 import secrets
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
@@ -42,13 +42,15 @@ from controlplane.clock import Clock, SystemClock
 from controlplane.db.database import Database, open_database
 from controlplane.errors import OverloadedError, StorageError, TrimtabError
 from controlplane.history.history import History
-from controlplane.history.upkeep import Upkeep, jobs
+from controlplane.history.ring import ReceivedFrame
+from controlplane.history.upkeep import Job, Upkeep, jobs
 from controlplane.ingest.routes import Receiver
 from controlplane.ingest.writer import FrameWriter
 from controlplane.metrics import Instruments
 from controlplane.probes import Probes
 from controlplane.scheduling.governor import Governor
 from controlplane.scheduling.jobs import leader_jobs
+from controlplane.scraping.scraper import Scraper, observed_engines, scrape_jobs
 from controlplane.settings import Settings
 from controlplane.web.error_pages import error_page, wants_page
 
@@ -96,10 +98,14 @@ class Plane:
         self.upkeep = Upkeep(self.history, self.writer.is_catching_up)
         self.decoders = ThreadPoolExecutor(settings.ingest.decode_threads, "decode")
         self.receiver = Receiver(settings.ingest, self.writer, self.instruments, self.decoders)
+        self.scraper = Scraper(
+            observed_engines(settings.engines), self._store, self.clock, self.instruments,
+            settings.scrape,
+        )  # fmt: skip
         self.governor = Governor(
             self.database, self.clock, self.history, self.engines, self.instruments,
             settings.governor, holder=f"{socket.gethostname()}:{secrets.token_hex(4)}",
-            more_jobs=leader_jobs(jobs(self.upkeep)),
+            more_jobs=leader_jobs((*jobs(self.upkeep), *self._scrape_jobs())),
         )  # fmt: skip
         self.governance = self.governor.governance
         self.access.on_denied.append(audit_denials(self.database, self.clock))
@@ -119,9 +125,17 @@ class Plane:
     def stop(self) -> None:
         """Stop acting, store what waits, stop what runs, close the database."""
         self.governor.stop()
+        self.scraper.close()
         self.writer.stop()
         self.decoders.shutdown()
         self.database.close()
+
+    def _store(self, frames: Sequence[ReceivedFrame]) -> None:
+        """Through the one writer, like every frame: durable when this returns."""
+        self.writer.submit(frames).result()
+
+    def _scrape_jobs(self) -> list[Job]:
+        return scrape_jobs(self.scraper, self.settings.scrape)
 
     def _ensure_tokens(self) -> None:
         auth = self.settings.auth

@@ -4,6 +4,7 @@ TrimtabError
 ├── InvalidInputError         bad value from outside: field, value, bound (HTTP 422)
 ├── NotFoundError             unknown engine, action, snapshot (404)
 ├── ConflictError             the world moved: stale page, action in flight (409)
+│   └── ObserveOnlyError      the engine is watched, never acted on (409)
 ├── PermissionDeniedError     token without the role (403)
 ├── UnauthenticatedError      no valid token (401)
 ├── OverloadedError           bounded queue is full: retry later (429)
@@ -62,6 +63,12 @@ class ConflictError(TrimtabError):
 
     status = 409
     kind = "conflict"
+
+
+class ObserveOnlyError(ConflictError):
+    """The engine is read by its metrics only: there is nothing that could be changed on it."""
+
+    kind = "observe-only"
 
 
 class PermissionDeniedError(TrimtabError):

@@ -14,6 +14,7 @@ from contract.listening import Listening
 from contract.settings_error import SettingsError
 from contract.settings_reader import CONTROL_SOURCE, read_settings, settings_config
 from controlplane.engine_address import EngineId, EngineToken, EngineUrl
+from controlplane.engine_kind import EngineKind
 from controlplane.errors import InvalidInputError
 
 
@@ -24,21 +25,33 @@ class Section(BaseModel):
 
 
 class EngineSettings(Section):
-    """One governed engine. Engines are configured here, never learnt from telemetry.
+    """One engine. Engines are configured here, never learnt from telemetry.
 
     Attributes:
         id: the id that its frames must carry.
-        url: base URL of its admin API, e.g. `http://127.0.0.1:8100`.
+        kind: `trimtab` is governed; `vllm` and `sglang` are observe-only, read by their metrics.
+        url: base URL of its admin API, e.g. `http://127.0.0.1:8100`; of an observe-only engine
+            the server whose `/metrics` is read.
         admin_token: bearer token that the control plane sends to it.
         telemetry_token: token that the engine sends with its frames; stored hashed at start.
         group: EP group, for canaries; empty takes the frame's.
     """
 
     id: EngineId
+    kind: EngineKind = EngineKind.TRIMTAB
     url: EngineUrl
     admin_token: EngineToken = SecretStr("")
     telemetry_token: SecretStr = SecretStr("")
     group: str = ""
+
+    @model_validator(mode="after")
+    def _observed_engines_send_nothing(self) -> Self:
+        if self.kind.is_observed and self.telemetry_token.get_secret_value():
+            raise ValueError(
+                f"telemetry_token of {self.id!r} is of no use: an engine of kind {self.kind} is "
+                "read by its metrics and sends no frames; leave it out"
+            )
+        return self
 
 
 class IngestSettings(Section):
@@ -78,6 +91,20 @@ class HistorySettings(Section):
     rollup_1m_days: int = Field(default=14, ge=1, le=3660)
     rollup_1h_days: int = Field(default=366, ge=1, le=3660)
     cache_bytes: int = Field(default=64 * 1024 * 1024, ge=0, le=64 * 1024**3)
+
+
+class ScrapeSettings(Section):
+    """How observe-only engines are read.
+
+    Attributes:
+        interval_seconds: from scrape to scrape; one frame is stored for each.
+        timeout_seconds: for one whole answer.
+        max_body_bytes: of one answer.
+    """
+
+    interval_seconds: float = Field(default=5.0, ge=1, le=30)
+    timeout_seconds: float = Field(default=3.0, gt=0, le=30)
+    max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024, le=64 * 1024 * 1024)
 
 
 class AuthSettings(Section):
@@ -137,6 +164,7 @@ class Settings(Listening, BaseSettings):
     engines: tuple[EngineSettings, ...] = ()
     ingest: IngestSettings = IngestSettings()
     history: HistorySettings = HistorySettings()
+    scrape: ScrapeSettings = ScrapeSettings()
     auth: AuthSettings = AuthSettings()
     governor: GovernorSettings = GovernorSettings()
 

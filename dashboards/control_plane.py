@@ -46,6 +46,13 @@ def _telemetry() -> Panels:
             [Query(q.worst("trimtab_ingest_queue_frames", ()), "frames")], unit="short",
             axis="Frames", about="Full: engines are answered 429 and buffer.",
         ),
+        lines(
+            "Scrapes of observe-only engines",
+            [Query(q.rate("trimtab_scrapes_total", ("engine", "outcome")),
+                   "{{outcome}} {{engine}}")],
+            unit="cps", axis="Scrapes a second",
+            about="vLLM and SGLang servers that are read by their metrics and never acted on.",
+        ),
     ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import threading
 from controlplane.actuator.dry_run_admin import DryRunAdmin
 from controlplane.actuator.http_engine_admin import HttpEngineAdmin
 from controlplane.auth.engines import EngineRegistry, RegisteredEngine
+from controlplane.errors import ObserveOnlyError
 
 
 class HttpEngineAdmins:
@@ -20,8 +21,14 @@ class HttpEngineAdmins:
 
         Raises:
             NotFoundError: the engine is not configured.
+            ObserveOnlyError: it has none: it is read by its metrics only.
         """
         registered = self._registry.get(engine_id)
+        if registered.kind.is_observed:
+            raise ObserveOnlyError(
+                f"engine {engine_id!r} is {registered.kind.why_observed}",
+                field="engine_id", value=engine_id,
+            )  # fmt: skip
         with self._lock:
             known = self._clients.get(engine_id)
             if known is not None and known[0] == registered:

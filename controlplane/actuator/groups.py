@@ -2,6 +2,7 @@
 
 from controlplane.actuator.readback import Readback
 from controlplane.auth.engines import EngineRegistry, RegisteredEngine
+from controlplane.engine_kind import EngineKind
 
 
 class Groups:
@@ -27,6 +28,18 @@ class Groups:
     def everyone(self) -> list[str]:
         """Every configured engine, by id."""
         return [engine.engine_id for engine in self._registry.all()]
+
+    def governed(self) -> list[str]:
+        """The configured engines that can be acted on, by id."""
+        return [e.engine_id for e in self._registry.all() if not e.kind.is_observed]
+
+    def kind_of(self, engine_id: str) -> EngineKind:
+        """What an engine is.
+
+        Raises:
+            NotFoundError: the engine is not configured.
+        """
+        return self._registry.get(engine_id).kind
 
     def _group(self, engine: RegisteredEngine) -> str:
         """What an engine says of its group is remembered: it is fixed when the engine starts."""

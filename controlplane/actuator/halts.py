@@ -137,7 +137,7 @@ class Halts:
         """
         now = self._clock.now()
         wanted: dict[str, FreezeRecord | None] = {}
-        for engine_id in self._groups.everyone():
+        for engine_id in self._groups.governed():
             group = self._groups.group_of(engine_id)
             with self._database.read() as session:
                 rows = [
@@ -176,7 +176,7 @@ class Halts:
 
     def _covered(self, scope: str) -> set[str]:
         return {
-            engine_id for engine_id in self._groups.everyone()
+            engine_id for engine_id in self._groups.governed()
             if holds.covers(scope, engine_id=engine_id, group=self._groups.group_of(engine_id))
         }  # fmt: skip
 

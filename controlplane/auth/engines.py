@@ -10,6 +10,7 @@ from controlplane.auth.changes import SETTINGS, AccessChange, ChangeKind, Record
 from controlplane.auth.models import Engine
 from controlplane.clock import Clock
 from controlplane.db.database import Database
+from controlplane.engine_kind import EngineKind
 from controlplane.errors import ConflictError, NotFoundError
 from controlplane.settings import EngineSettings
 
@@ -18,7 +19,8 @@ from controlplane.settings import EngineSettings
 class RegisteredEngine:
     """Where an engine's admin API is, and the token for it (kept out of `repr`).
 
-    `from_settings`: the settings file names it, so only the file can drop it.
+    `from_settings`: the settings file names it, so only the file can drop it. Engines of another
+    kind than `trimtab` are observe-only and stand in the settings alone.
     """
 
     engine_id: str
@@ -26,6 +28,7 @@ class RegisteredEngine:
     group: str
     admin_token: str = field(repr=False)
     from_settings: bool = False
+    kind: EngineKind = EngineKind.TRIMTAB
 
 
 class EngineRegistry:
@@ -129,7 +132,10 @@ class EngineRegistry:
     def _registered(self, row: Engine) -> RegisteredEngine:
         configured = self._configured.get(row.engine_id)
         token = configured.admin_token.get_secret_value() if configured else row.admin_token or ""
-        return RegisteredEngine(row.engine_id, row.url, row.engine_group, token, row.from_settings)
+        return RegisteredEngine(
+            row.engine_id, row.url, row.engine_group, token, row.from_settings,
+            configured.kind if configured else EngineKind.TRIMTAB,
+        )  # fmt: skip
 
     def _put(self, session: Session, row: Engine, by: str) -> None:
         session.add(row)

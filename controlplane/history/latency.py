@@ -1,6 +1,6 @@
 """Quantiles and shares from histogram cells: one a bound (`contract.histograms`), one above."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,11 +66,13 @@ class FractionUnder:
 
     Attributes:
         low, high: the share lies between them; equal (exact) when the threshold is a bound.
+        estimate: the share itself when exact, else interpolated between them.
         n: observations.
     """
 
     low: float
     high: float
+    estimate: float
     n: int
 
     @property
@@ -79,13 +81,28 @@ class FractionUnder:
         return self.low == self.high
 
 
-def fraction_under(cells: Cells, bounds: Sequence[float], threshold: float) -> FractionUnder | None:
-    """Share of observations at or under `threshold`; None without observations."""
+def fraction_under(
+    cells: Cells,
+    bounds: Sequence[float],
+    threshold: float,
+    *,
+    exact: Collection[float] | None = None,
+) -> FractionUnder | None:
+    """Share of observations at or under `threshold`; None without observations.
+
+    `exact` names the bounds at which the counts are exact, all of them by default: counts that
+    were read from another engine's buckets are interpolated elsewhere.
+    """
     n = int(cells.sum())
     if n == 0:
         return None
-    sure = sum(1 for bound in bounds if bound <= threshold)
-    low = int(cells[:sure].sum()) / n
-    is_bound = sure > 0 and bounds[sure - 1] == threshold
-    high = low if is_bound else int(cells[: sure + 1].sum()) / n
-    return FractionUnder(low, high, n)
+    below = np.concatenate([[0], np.cumsum(cells, dtype=np.uint64)])[: len(bounds) + 1]
+    known = [(0.0, 0)] + [
+        (bound, int(count)) for bound, count in zip(bounds, below[1:], strict=True)
+        if exact is None or bound in exact
+    ]  # fmt: skip
+    low = max(count for bound, count in known if bound <= threshold)
+    high = min((count for bound, count in known if bound >= threshold), default=n)
+    between = float(np.interp(threshold, [0.0, *bounds], below.astype(np.float64)))
+    estimate = min(max(between, low), high)
+    return FractionUnder(low / n, high / n, estimate / n, n)

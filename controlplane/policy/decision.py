@@ -18,6 +18,7 @@ class Reason(StrEnum):
     RELAX = "relax"
     HEALTHY = "healthy"
     INCONCLUSIVE = "inconclusive"
+    OBSERVE_ONLY = "observe_only"
     STALE = "stale"
     UNREACHABLE = "unreachable"
     FROZEN = "frozen"

@@ -23,8 +23,10 @@ class Hold:
 
 
 def world_hold(snapshot: Snapshot) -> Hold | None:
-    """Reasons that hold everything: no data, no engine, a freeze, an action under way."""
+    """Reasons that hold everything: observe-only, no data, no engine, a freeze, an action."""
     state = snapshot.config
+    if snapshot.observe_only:
+        return Hold(Reason.OBSERVE_ONLY, f"Holding: {snapshot.observe_only}.")
     if not snapshot.fresh:
         age = snapshot.data_age_seconds
         told = (

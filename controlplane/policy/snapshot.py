@@ -83,6 +83,7 @@ class Snapshot(BaseModel):
         baseline: the config to relax to.
         live_knobs: knobs that this engine can change live.
         engines_in_group: engines that serve the same group, for canaries.
+        observe_only: why the engine is never acted on; empty for one that may be.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -110,3 +111,4 @@ class Snapshot(BaseModel):
     baseline: dict[Knob, str | int | None] = {}
     live_knobs: tuple[Knob, ...] = ()
     engines_in_group: int = 1
+    observe_only: str = ""

@@ -86,13 +86,16 @@ class Evaluator:
         Raises:
             FencedError: this process no longer leads.
         """
-        known = self._readback.refresh(engine_id, fence)
-        if known.capabilities is None:
-            self._readback.refresh_biases(engine_id, fence)
+        kind = self._groups.kind_of(engine_id)
+        if not kind.is_observed:
+            self._read_back(engine_id, fence)
         policy = self.governed(engine_id).policy
         group = self._groups.group_of(engine_id)
         members = self._groups.members(group)
-        built = self._builder.build(engine_id, group, policy, engines_in_group=len(members))
+        built = self._builder.build(
+            engine_id, group, policy, engines_in_group=len(members),
+            observe_only=kind.why_observed if kind.is_observed else "",
+        )  # fmt: skip
         decision = decide(built.snapshot, policy)
         self._gauges.show(built.snapshot)
         action = self._action(decision, built, policy, members)
@@ -101,6 +104,11 @@ class Evaluator:
         except ConflictError as error:
             LOGGER.info("engine %s: %s; next tick", engine_id, error.detail)
             return None
+
+    def _read_back(self, engine_id: str, fence: Fence) -> None:
+        known = self._readback.refresh(engine_id, fence)
+        if known.capabilities is None:
+            self._readback.refresh_biases(engine_id, fence)
 
     def _action(
         self, decision: Decision, built: Built, policy: Policy, members: Sequence[str]

@@ -7,6 +7,7 @@ from controlplane.detectors.finding import DetectorName, Finding, FindingState
 from controlplane.metrics import Instruments
 from controlplane.policy.decision import Decision
 from controlplane.policy.snapshot import Snapshot
+from controlplane.slo.status import SloStatus
 
 
 class AuditCount:
@@ -34,7 +35,9 @@ class EvaluationGauges:
     def show(self, snapshot: Snapshot) -> None:
         """Gauges of one engine, as the snapshot has them."""
         engine, gauge = snapshot.engine_id, self._instruments.gauge
-        gauge("trimtab_engine_reachable").labels(engine).set(1.0 if snapshot.reachable else 0.0)
+        if not snapshot.observe_only:  # it has no admin API whose silence would be news
+            reachable = 1.0 if snapshot.reachable else 0.0
+            gauge("trimtab_engine_reachable").labels(engine).set(reachable)
         if snapshot.data_age_seconds is not None:
             gauge("trimtab_frame_age_seconds").labels(engine).set(snapshot.data_age_seconds)
         for finding in snapshot.findings:
@@ -43,17 +46,7 @@ class EvaluationGauges:
             if finding.detector is DetectorName.BIAS_DRIFT:
                 self._show_skew(engine, finding)
         for slo in snapshot.slos:
-            if slo.budget_remaining_ratio is not None:
-                gauge("trimtab_slo_budget_remaining_ratio").labels(engine, slo.slo.value).set(
-                    slo.budget_remaining_ratio
-                )
-            for index, tier in enumerate(slo.tiers):
-                if index == 0:
-                    bad = tier.bad / tier.total if tier.total else 0.0
-                    gauge("trimtab_slo_bad_ratio").labels(engine, slo.slo.value).set(bad)
-                gauge("trimtab_slo_burn_rate_ratio").labels(
-                    engine, slo.slo.value, f"{tier.long_seconds}s"
-                ).set(tier.burn_long)
+            self._show_slo(engine, slo)
 
     def count(self, engine_id: str, decision: Decision) -> None:
         """One more decision that says something new."""
@@ -70,6 +63,20 @@ class EvaluationGauges:
             self._instruments.counter("trimtab_actions_total").labels(
                 after.engine_id, knob, after.phase.value
             ).inc()
+
+    def _show_slo(self, engine: str, slo: SloStatus) -> None:
+        gauge = self._instruments.gauge
+        if slo.budget_remaining_ratio is not None:
+            gauge("trimtab_slo_budget_remaining_ratio").labels(engine, slo.slo.value).set(
+                slo.budget_remaining_ratio
+            )
+        for index, tier in enumerate(slo.tiers):
+            if index == 0:
+                bad = tier.bad / tier.total if tier.total else 0.0
+                gauge("trimtab_slo_bad_ratio").labels(engine, slo.slo.value).set(bad)
+            gauge("trimtab_slo_burn_rate_ratio").labels(
+                engine, slo.slo.value, f"{tier.long_seconds}s"
+            ).set(tier.burn_long)
 
     def _show_skew(self, engine: str, drift: Finding) -> None:
         gauge = self._instruments.gauge

@@ -139,7 +139,7 @@ class Governor:
     def tend(self, fence: Fence) -> None:
         """Capabilities, bias versions and payloads, leases and references of every engine."""
         self._audited.show(self.database)
-        self._side_by_side(self.groups.everyone(), lambda engine_id: self._tend(engine_id, fence))
+        self._side_by_side(self.groups.governed(), lambda engine_id: self._tend(engine_id, fence))
 
     def _tend(self, engine_id: str, fence: Fence) -> None:
         self.readback.refresh_biases(engine_id, fence)

@@ -22,6 +22,7 @@ from controlplane.policy.snapshot import KnobChange, Snapshot
 from controlplane.scheduling.references import LoadReferences
 from controlplane.scheduling.windows import AlignedWindows
 from controlplane.slo.evaluate import evaluate as judge
+from controlplane.slo.status import SloName, SloStatus
 
 SLO_SECONDS = 600.0
 """Windows that the SLOs are judged on: the longest governor tier."""
@@ -71,9 +72,15 @@ class SnapshotBuilder:
         self._references = references
 
     def build(
-        self, engine_id: str, group: str, policy: Policy, *, engines_in_group: int = 1
+        self,
+        engine_id: str,
+        group: str,
+        policy: Policy,
+        *,
+        engines_in_group: int = 1,
+        observe_only: str = "",
     ) -> Built:
-        """The snapshot of one engine now."""
+        """The snapshot of one engine now; an observe-only one has no experts to find things in."""
         at = self._clock.now()
         newest = self._history.newest(engine_id)
         windows = self.windows(engine_id, newest, policy)
@@ -81,8 +88,8 @@ class SnapshotBuilder:
         with self._database.read() as session:
             held = _held(session, engine_id, group, at)
         findings, attribution = detect(
-            windows[-policy.detectors.history_windows :], self._references.of(engine_id),
-            policy.detectors,
+            [] if observe_only else windows[-policy.detectors.history_windows :],
+            self._references.of(engine_id), policy.detectors,
         )  # fmt: skip
         age = None if newest is None else max(0.0, at - newest.ended)
         snapshot = Snapshot(
@@ -91,13 +98,14 @@ class SnapshotBuilder:
             reachable=known is not None and known.reachable,
             config=None if known is None else known.state,
             observed_generation=None if newest is None else newest.header.config_generation,
-            findings=findings, attribution=attribution, slos=judge(windows, at, policy.slo),
+            findings=findings, attribution=None if observe_only else attribution,
+            slos=_measured(judge(windows, at, policy.slo), observe_only),
             bias=bias_facts(windows), load=load_facts(windows, policy),
             in_flight=held.in_flight, changes=held.changes, quarantined=held.quarantined,
             awaiting_approval=held.awaiting, frozen=bool(held.freezes),
             freeze_reason=held.freezes[0].reason if held.freezes else "", pinned=held.pinned,
             baseline=_baseline(known), live_knobs=_live_knobs(known),
-            engines_in_group=engines_in_group,
+            engines_in_group=engines_in_group, observe_only=observe_only,
         )  # fmt: skip
         return Built(snapshot, windows)
 
@@ -117,6 +125,11 @@ class SnapshotBuilder:
             engine_id, ended=newest.ended, seconds=seconds, count=count,
             full=policy.detectors.history_windows,
         )  # fmt: skip
+
+
+def _measured(slos: tuple[SloStatus, ...], observe_only: str) -> tuple[SloStatus, ...]:
+    """Of an observe-only engine nothing says what overflows."""
+    return tuple(s for s in slos if not (observe_only and s.slo is SloName.OVERFLOW))
 
 
 def _held(session: Session, engine_id: str, group: str, at: float) -> _Held:

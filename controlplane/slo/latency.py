@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from contract.burn_windows import Consumer
 from contract.frame import HISTOGRAM_BOUNDS
+from controlplane.history.observed import exact_bounds
 from controlplane.history.window import EngineWindow
 from controlplane.slo.burn import tier_status
 from controlplane.slo.counts import LatencyCounts
@@ -46,14 +47,26 @@ def latency_status(
     value = quantile(cells, HISTOGRAM_BOUNDS[slo.value], 0.99)
     bad, total = counts.all()
     room = None if value is None else 1.0 - value / objective.threshold_seconds
+    interpolated = _is_interpolated(slo, objective, windows)
+    message = _message(slo, state, fastest, objective, value)
+    if interpolated and fastest.total:
+        message += " Interpolated: the engine's own histogram has no bound at the threshold."
     return SloStatus(
         slo=slo, state=state, objective=objective.target, threshold=objective.threshold_seconds,
         value=value, room_ratio=room,
         budget_remaining_ratio=1.0 - bad / total / objective.budget if total else None,
         n=fastest.total, tiers=tiers,
-        message=_message(slo, state, fastest, objective, value),
+        message=message, interpolated=interpolated,
         calm=state is SloState.MET and _is_calm(counts, objective, at, settings),
     )  # fmt: skip
+
+
+def _is_interpolated(
+    slo: SloName, objective: LatencyObjective, windows: Sequence[EngineWindow]
+) -> bool:
+    """Whether the newest window's counts at the threshold are not exact."""
+    exact = exact_bounds(windows[-1].header, slo.value) if windows else None
+    return exact is not None and objective.threshold_seconds not in exact
 
 
 def _governed(tiers: Sequence[TierStatus], settings: SloSettings) -> list[TierStatus]:

@@ -50,6 +50,8 @@ class SloStatus(BaseModel):
         room_ratio: 1 - value/threshold, negative when over it.
         budget_remaining_ratio: error budget left over the history that is stored.
         n: events behind `value`.
+        interpolated: the counts over the threshold are interpolated: they come from another
+            engine's histogram, which has no bound at the threshold.
         calm: long and far enough inside the objective that something may be relaxed.
     """
 
@@ -66,4 +68,5 @@ class SloStatus(BaseModel):
     tiers: tuple[TierStatus, ...] = ()
     slices: tuple[float | None, ...] = ()
     message: str = ""
+    interpolated: bool = False
     calm: bool = False

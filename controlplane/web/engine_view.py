@@ -17,8 +17,10 @@ from controlplane.actuator.models import FreezeRecord
 from controlplane.actuator.readback import KnownEngine
 from controlplane.audit import decisions
 from controlplane.detectors.finding import Attribution, Finding, FindingState
+from controlplane.engine_kind import EngineKind
 from controlplane.history.frames import NewestFrame
 from controlplane.history.history import History
+from controlplane.history.observed import observed_of
 from controlplane.policy.policy import Policy
 from controlplane.policy.snapshot import LoadFacts, Snapshot
 from controlplane.slo.status import SloState, SloStatus
@@ -33,6 +35,7 @@ class EngineState(StrEnum):
     UNREACHABLE = "UNREACHABLE"
     FROZEN = "FROZEN"
     NOT_CONFIGURED = "NOT CONFIGURED"
+    OBSERVE_ONLY = "OBSERVE ONLY"
 
 
 class LiveAction(BaseModel):
@@ -47,7 +50,10 @@ class LiveAction(BaseModel):
 
 
 class EngineView(BaseModel):
-    """One engine now. Times are unix seconds; `age_seconds` is that of its newest frame."""
+    """One engine now. Times are unix seconds; `age_seconds` is that of its newest frame.
+
+    `observe_only` is the kind of an engine that is read by its metrics and never acted on.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -56,6 +62,8 @@ class EngineView(BaseModel):
     model: str = ""
     simulated: bool = False
     configured: bool = True
+    observe_only: EngineKind | None = None
+    missing: tuple[str, ...] = ()
     states: tuple[EngineState, ...] = ()
     told: str = ""
     newest_ended: float | None = None
@@ -117,15 +125,25 @@ def engine(governing: Governance, history: History, engine_id: str) -> EngineVie
         freezes = holds.covering(session, engine_id=engine_id, group=group, at=now)
         open_actions = action_store.open_of_group(session, group)
         evaluated = _evaluated(session, engine_id)
+    kind = governing.groups.kind_of(engine_id) if configured else EngineKind.TRIMTAB
     states, told = _states(
-        configured=configured, newest=newest, known=known, freezes=freezes, policy=policy, now=now
+        configured=configured,
+        kind=kind,
+        newest=newest,
+        known=known,
+        freezes=freezes,
+        policy=policy,
+        now=now,
     )
     view = EngineView(
         engine_id=engine_id, group=group, configured=configured, states=states, told=told,
         policy=policy.name if configured else "",
+        observe_only=kind if kind.is_observed else None,
         actions=tuple(_live(action) for action in open_actions),
     )  # fmt: skip
     facts = {**_of_frame(newest, now), **_of_admin(known), **evaluated}
+    if kind.is_observed:
+        facts |= _of_scrape(newest)
     view = view.model_copy(update=facts)
     if EngineState.STALE in states:
         view = view.model_copy(update={"slos": _without_verdict(view.slos)})
@@ -135,6 +153,7 @@ def engine(governing: Governance, history: History, engine_id: str) -> EngineVie
 def _states(
     *,
     configured: bool,
+    kind: EngineKind,
     newest: NewestFrame | None,
     known: KnownEngine | None,
     freezes: Sequence[FreezeRecord],
@@ -142,16 +161,7 @@ def _states(
     now: float,
 ) -> tuple[tuple[EngineState, ...], str]:
     """The pills, and one sentence on what is wrong."""
-    states, told = [], []
-    if not configured:
-        states.append(EngineState.NOT_CONFIGURED)
-        told.append("It sends frames but is not configured here: it is watched, not governed.")
-    elif known is None:
-        states.append(EngineState.UNREACHABLE)
-        told.append("Its admin API has not been read yet.")
-    elif not known.reachable:
-        states.append(EngineState.UNREACHABLE)
-        told.append(f"Its admin API does not answer: {known.error}")
+    states, told = _standing(configured=configured, kind=kind, known=known)
     if newest is None:
         states.append(EngineState.STALE)
         told.append("No frame has arrived yet.")
@@ -167,6 +177,24 @@ def _states(
     return tuple(states) or (EngineState.READY,), " ".join(told)
 
 
+def _standing(
+    *, configured: bool, kind: EngineKind, known: KnownEngine | None
+) -> tuple[list[EngineState], list[str]]:
+    """Whether it can be acted on at all, and if not, why."""
+    if not configured:
+        said = "It sends frames but is not configured here: it is watched, not governed."
+        return [EngineState.NOT_CONFIGURED], [said]
+    if kind.is_observed:
+        return [EngineState.OBSERVE_ONLY], [
+            f"{kind.why_observed[0].upper()}{kind.why_observed[1:]}."
+        ]
+    if known is None:
+        return [EngineState.UNREACHABLE], ["Its admin API has not been read yet."]
+    if not known.reachable:
+        return [EngineState.UNREACHABLE], [f"Its admin API does not answer: {known.error}"]
+    return [], []
+
+
 def _of_frame(newest: NewestFrame | None, now: float) -> dict[str, object]:
     if newest is None:
         return {}
@@ -179,6 +207,16 @@ def _of_frame(newest: NewestFrame | None, now: float) -> dict[str, object]:
         "generation": header.config_generation, "config": header.config,
         "configured_bias": header.configured_bias, "live_bias": header.live_bias,
         "last_known_good": header.lkg_bias, "bias_distance": header.bias_distance,
+    }  # fmt: skip
+
+
+def _of_scrape(newest: NewestFrame | None) -> dict[str, object]:
+    """A scraped engine says nothing of a config or a bias; what else it lacks is named."""
+    observed = None if newest is None else observed_of(newest.header)
+    return {
+        "generation": None, "config": None, "configured_bias": None, "live_bias": None,
+        "last_known_good": None, "bias_distance": None, "experts": 0, "top_k": 0, "ranks": 0,
+        "missing": () if observed is None else observed.missing,
     }  # fmt: skip
 
 

@@ -39,7 +39,8 @@ def overview(engines: list[EngineView]) -> dict[str, Any]:
     return {
         "groups": groups,
         "counts": {
-            "engines": len(engines),
+            "engines": sum(1 for e in engines if e.observe_only is None),
+            "observed": sum(1 for e in engines if e.observe_only is not None),
             "ready": sum(1 for e in engines if e.states == (EngineState.READY,)),
             "breached": breached,
             "firing": sum(len(e.firing) for e in engines),

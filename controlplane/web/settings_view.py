@@ -12,6 +12,7 @@ from controlplane.actuator.models import FreezeRecord, KnobPin, LeaderLease
 from controlplane.auth.access import Access
 from controlplane.auth.engines import EngineRegistry
 from controlplane.auth.tokens import TokenInfo
+from controlplane.engine_kind import EngineKind
 
 
 class EngineShown(BaseModel):
@@ -22,6 +23,7 @@ class EngineShown(BaseModel):
     engine_id: str
     url: str
     group: str
+    kind: EngineKind = EngineKind.TRIMTAB
     from_settings: bool
 
 

@@ -68,6 +68,7 @@ def get_control(engine_id: str, _viewer: Viewer, governing: Governing) -> Engine
     group = governing.groups.group_of(engine_id)
     known = governing.readback.known(engine_id)
     if known is None:
+        governing.admins.of(engine_id)  # an observe-only engine has none, and is refused as such
         raise NotFoundError(
             f"engine {engine_id!r} has not been read back yet", field="engine_id", value=engine_id
         )

@@ -3,14 +3,19 @@
 from fastapi import APIRouter
 
 from controlplane.history.api.dependencies import Answer, Stored, Viewer
+from controlplane.history.observed import observed_of
 
 router = APIRouter(tags=["engines"])
 
 
 class EngineView(Answer):
-    """An engine that sent frames, by its newest one."""
+    """An engine that sent frames, by its newest one.
+
+    `observe_only` is the kind of an engine that is read by its metrics and never acted on.
+    """
 
     engine_id: str
+    observe_only: str | None
     group: str
     model: str
     simulated: bool
@@ -34,9 +39,11 @@ def list_engines(history: Stored, _viewer: Viewer) -> list[EngineView]:
         if newest is None:
             continue
         header = newest.header
+        observed = observed_of(header)
         views.append(
             EngineView(
-                engine_id=engine_id, group=header.group, model=header.model,
+                engine_id=engine_id, observe_only=None if observed is None else observed.kind,
+                group=header.group, model=header.model,
                 simulated=header.simulated, boot_id=header.boot_id, newest_ended=newest.ended,
                 age_seconds=history.clock.now() - newest.ended, layers=header.layers,
                 experts=header.experts, top_k=header.top_k, ranks=header.ranks,

@@ -18,6 +18,7 @@ from controlplane.history.api.dependencies import (
     span_of,
 )
 from controlplane.history.latency import Cells, fraction_under, quantile
+from controlplane.history.observed import exact_bounds, observed_of
 from controlplane.history.window import EngineWindow
 
 router = APIRouter(tags=["latency"])
@@ -43,18 +44,28 @@ class QuantileAnswer(Answer):
 
 
 class UnderAnswer(Answer):
-    """Share of observations at or under a threshold; exact when that is a bucket bound."""
+    """Share of observations at or under a threshold; exact when that is a bucket bound.
+
+    Otherwise the share lies between `low` and `high`, and `estimate` is interpolated.
+    """
 
     seconds: float
     low: float
     high: float
+    estimate: float
     exact: bool
 
 
 class LatencyAnswer(Answer):
-    """A merged histogram. `cells` has one count a bound, and one above the last."""
+    """A merged histogram. `cells` has one count a bound, and one above the last.
+
+    Of an observe-only engine, `observed_from` is its kind, and the counts are exact only at
+    `exact_bounds` (as of its newest frame); at the others they are interpolated.
+    """
 
     kind: str
+    observed_from: str | None
+    exact_bounds: list[float] | None
     tiers: dict[int, int]
     start: float
     end: float
@@ -88,14 +99,22 @@ def latency(
     cells = np.zeros(len(bounds) + 1, dtype=np.uint64)
     if covered.window is not None:
         cells = _merged(covered.window, name, kind, generation, cells)
+    header = None if covered.window is None else covered.window.header
+    exact = None if header is None else exact_bounds(header, name)
+    observed = None if header is None else observed_of(header)
     return LatencyAnswer(
-        kind=kind, tiers=covered.intervals, start=covered.span.start, end=covered.span.end,
+        kind=kind, observed_from=None if observed is None else observed.kind,
+        exact_bounds=None if exact is None else list(exact),
+        tiers=covered.intervals, start=covered.span.start, end=covered.span.end,
         n=int(cells.sum()), bounds=list(bounds), cells=cells.tolist(),
-        quantiles=[_quantile(cells, bounds, value) for value in wanted],
+        quantiles=[_quantile(cells, bounds, value, exact) for value in wanted],
         under=[
-            UnderAnswer(seconds=threshold, low=share.low, high=share.high, exact=share.exact)
+            UnderAnswer(
+                seconds=threshold, low=share.low, high=share.high, estimate=share.estimate,
+                exact=share.exact,
+            )
             for threshold in under or []
-            if (share := fraction_under(cells, bounds, threshold)) is not None
+            if (share := fraction_under(cells, bounds, threshold, exact=exact)) is not None
         ],
     )  # fmt: skip
 
@@ -113,8 +132,14 @@ def _merged(
     return total
 
 
-def _quantile(cells: Cells, bounds: tuple[float, ...], q: float) -> QuantileAnswer:
+def _quantile(
+    cells: Cells, bounds: tuple[float, ...], q: float, exact: tuple[float, ...] | None
+) -> QuantileAnswer:
     at = quantile(cells, bounds, q)
     if at is None:
         return QuantileAnswer(q=q, seconds=None, low=None, high=None)
-    return QuantileAnswer(q=q, seconds=at.value, low=at.low, high=at.high)
+    low, high = at.low, at.high
+    if exact is not None:
+        low = max((bound for bound in exact if bound <= low), default=0.0)
+        high = None if high is None else min((b for b in exact if b >= high), default=None)
+    return QuantileAnswer(q=q, seconds=at.value, low=low, high=high)

@@ -24,9 +24,9 @@ def clock():
 
 
 @pytest.fixture
-def app(sqlite_url, clock):
+def app(database_url, clock):
     return create_app(
-        load_settings(database_url=sqlite_url, auth={"admin_token": ADMIN}), clock=clock
+        load_settings(database_url=database_url, auth={"admin_token": ADMIN}), clock=clock
     )
 
 

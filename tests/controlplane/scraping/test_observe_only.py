@@ -1,0 +1,143 @@
+"""An observe-only engine is judged and shown, and nothing is ever done to it."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from controlplane.audit import decisions
+from controlplane.errors import InvalidInputError, ObserveOnlyError
+from controlplane.settings import load_settings
+from tests.controlplane.scraping.conftest import ADMIN
+from tests.support.expositions import OBSERVED, vllm
+from tests.support.frames import START
+
+
+@pytest.fixture
+def client(app, plane):
+    # Not entered: the plane is started by its own fixture.
+    return TestClient(app, headers={"Authorization": f"Bearer {ADMIN}"})
+
+
+@pytest.fixture
+def watched(scrape):
+    """A minute of traffic: a tenth of the first tokens between 0.1 and 0.25 s, TPOT too slow."""
+    scrape(vllm())
+    for tick in range(1, 15):
+        scrape(vllm((90 * tick, 10 * tick, 0, 0, 0), (0, 0, 10 * tick, 90 * tick, 0)))
+
+
+@pytest.fixture
+def fence(plane):
+    lease = plane.governor.leader.lease
+    lease.tend()
+    return lease.fence()
+
+
+def test_the_governor_judges_it_and_refuses_to_act_with_that_reason(plane, watched, fence):
+    evaluated = plane.governor.evaluator.evaluate(OBSERVED, fence)
+    assert evaluated is not None
+    assert evaluated.action_id is None
+    decision = evaluated.decision
+    assert decision.reason == "observe_only"
+    assert decision.proposal is None
+    assert "vLLM is read by its metrics" in decision.explanation
+    with plane.database.read() as session:
+        row = decisions.get(session, evaluated.decision_id)
+        assert row is not None
+        slos = {slo["slo"]: slo for slo in decisions.snapshot_of(row)["slos"]}
+    assert slos.keys() == {"ttft", "tpot"}
+    assert slos["ttft"]["interpolated"]
+    assert not slos["tpot"]["interpolated"]
+    assert slos["tpot"]["budget_remaining_ratio"] < 0
+    assert "Interpolated" in slos["ttft"]["message"]
+
+
+def test_no_job_of_the_governor_asks_its_admin_api(plane, watched, endpoint, fence):
+    plane.governor.evaluate_due(fence)
+    plane.governor.tend(fence)
+    plane.governor.reconcile(fence)
+    plane.governor.halts.expire(fence.epoch)
+    assert set(endpoint.asked) == {"/metrics"}
+    exposed = plane.instruments.render().decode()
+    assert f'trimtab_slo_budget_remaining_ratio{{engine="{OBSERVED}",slo="tpot"}}' in exposed
+    assert f'trimtab_engine_reachable{{engine="{OBSERVED}"}}' not in exposed
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "config", None),
+        ("GET", "control", None),
+        ("GET", "router-bias", None),
+        ("POST", "config/rollback", {"to": 1, "reason": "x"}),
+        ("POST", "router-bias/rollback", {"bias_hash": "a" * 64, "reason": "x"}),
+        ("POST", "router-bias/mark-good", {}),
+        ("POST", "what-if", {"capacity_factor": "2"}),
+    ],
+)
+def test_an_operator_is_refused_with_that_reason(client, endpoint, method, path, body):
+    answer = client.request(
+        method, f"/api/v1/engines/{OBSERVED}/{path}", json=body, headers={"If-Match": '"1-a"'}
+    )
+    assert (answer.status_code, answer.json()["type"]) == (409, "observe-only")
+    assert "never acted on" in answer.json()["detail"]
+    assert endpoint.asked == []
+
+
+def test_a_freeze_of_it_alone_covers_nothing(plane):
+    with pytest.raises(InvalidInputError, match="covers no engine"):
+        plane.governor.halts.freeze(
+            scope=f"engine:{OBSERVED}", reason="x", author="kim", ttl_seconds=60, revert=False,
+            tell_engines=True, epoch=1,
+        )  # fmt: skip
+
+
+def test_the_admin_api_is_refused_to_whoever_asks(plane):
+    with pytest.raises(ObserveOnlyError):
+        plane.governor.admins.of(OBSERVED)
+
+
+def test_json_and_pages_show_it_as_observe_only(client, plane, watched, fence):
+    plane.governor.evaluator.evaluate(OBSERVED, fence)
+    (shown,) = client.get("/api/v1/fleet").json()
+    assert (shown["observe_only"], shown["states"]) == ("vllm", ["OBSERVE ONLY"])
+    assert (shown["config"], shown["running"], shown["model"]) == (None, 3, "tiny")
+    assert shown["missing"] == ["inter_token", "queue_time", "request_time"]
+    (listed,) = client.get("/api/v1/engines").json()
+    assert listed["observe_only"] == "vllm"
+    for path in ("/", f"/engines/{OBSERVED}", "/settings", f"/decisions?engine={OBSERVED}"):
+        page = client.get(path, headers={"Accept": "text/html"})
+        assert page.status_code == 200, path
+    assert "OBSERVE ONLY" in client.get("/").text
+    engine = client.get(f"/engines/{OBSERVED}").text
+    assert "Versions and rollback" not in engine
+    assert "vLLM" in engine
+
+
+def test_what_has_no_experts_still_answers(client, watched):
+    span = f"start={START}&end={START + 80}"
+    for path in (
+        f"load?engine={OBSERVED}&{span}", f"engines/{OBSERVED}/charts?window=900",
+        f"engines/{OBSERVED}/layers?{span}", f"engines/{OBSERVED}/overflow?{span}",
+        f"engines/{OBSERVED}/gaps?{span}", f"engines/{OBSERVED}/boots",
+    ):  # fmt: skip
+        assert client.get(f"/api/v1/{path}").status_code in (200, 404), path
+
+
+def test_a_share_is_exact_at_a_bound_of_theirs_and_interpolated_elsewhere(client, watched):
+    query = f"kind=ttft&start={START}&end={START + 80}&under=0.25&under=0.2"
+    answer = client.get(f"/api/v1/engines/{OBSERVED}/latency?{query}").json()
+    assert answer["observed_from"] == "vllm"
+    assert answer["exact_bounds"] == [0.1, 0.25, 0.5, 1.0]
+    exact, between = answer["under"]
+    assert (exact["exact"], exact["low"], exact["high"]) == (True, 1.0, 1.0)
+    assert (between["exact"], between["low"], between["high"]) == (False, 0.9, 1.0)
+    assert 0.9 < between["estimate"] < 1.0
+
+
+def test_a_telemetry_token_for_it_is_refused_in_the_settings(sqlite_url):
+    engine = {
+        "id": "x", "kind": "sglang", "url": "http://127.0.0.1:1",
+        "telemetry_token": "secret-16-long",
+    }  # fmt: skip
+    with pytest.raises(InvalidInputError, match="read by its metrics"):
+        load_settings(database_url=sqlite_url, engines=[engine])
