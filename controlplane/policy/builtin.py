@@ -62,7 +62,7 @@ FAST = Policy(
     settle_seconds=4,
     settle_requests=0.5,
     approval_seconds=120,
-    quarantine_seconds=30,
+    quarantine_seconds=20,
     verify=VerifyPlan(seconds=10, min_requests=15, min_assignments=4096),
     detectors=DetectorSettings(
         window_seconds=4.0, min_sampled_tokens=192, min_window_tokens=128, min_assignments=4096

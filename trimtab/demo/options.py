@@ -19,7 +19,7 @@ LOAD_BEFORE_S = 20.0
 DETECT_S = 75.0
 QUIET_S = 30.0
 AFTER_S = 40.0
-RELAX_S = 90.0
+RELAX_S = 105.0
 DURING_S = 10.0
 """The phase `during` is the last so many seconds before the act took hold."""
 
