@@ -20,7 +20,7 @@ from controlplane.policy.decision import Proposal
 from controlplane.policy.knob import Knob, Mode
 from controlplane.policy.measurement import Measurement
 from controlplane.policy.policy import VerifyPlan
-from controlplane.policy.verify import VerifyResult
+from controlplane.policy.verdict import VerifyResult
 from controlplane.slo.settings import SloSettings
 from controlplane.slo.status import SloName
 

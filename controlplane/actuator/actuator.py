@@ -30,7 +30,7 @@ from controlplane.audit.chain import Event, digest
 from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.errors import ConflictError, EngineError, EngineRefusedError, FencedError
-from controlplane.policy.verify import Verdict
+from controlplane.policy.verdict import Verdict
 
 LOGGER = logging.getLogger(__name__)
 MAX_PASSES = 16

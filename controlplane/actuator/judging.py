@@ -3,7 +3,7 @@
 from controlplane.actuator.action import Action, Phase, Target
 from controlplane.actuator.reverting import start_revert
 from controlplane.actuator.world import World, foreign_since, runs_change
-from controlplane.policy.verify import Verdict
+from controlplane.policy.verdict import Verdict
 
 TELEMETRY_GRACE_SECONDS = 60.0
 """How long settling waits for a frame of the new generation beyond its own time."""

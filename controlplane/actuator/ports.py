@@ -7,7 +7,7 @@ from controlplane.actuator.engine_admin import EngineAdmin
 from controlplane.actuator.world import Telemetry
 from controlplane.policy.measurement import Measurement
 from controlplane.policy.policy import Policy
-from controlplane.policy.verify import VerifyResult
+from controlplane.policy.verdict import VerifyResult
 
 
 class EngineAdmins(Protocol):

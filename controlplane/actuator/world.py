@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from contract.admin import CauseKind, ConfigDocument, ConfigState
 from contract.runtime_config import RuntimeConfig
 from controlplane.actuator.action import Action, Change, ChangeKind, Intent, Target
-from controlplane.policy.verify import VerifyResult
+from controlplane.policy.verdict import VerifyResult
 
 FOREIGN_CAUSES = frozenset({CauseKind.OPERATOR, CauseKind.ALERT, CauseKind.DECISION})
 """Causes of a generation that express somebody's will; boot, lease and fault do not."""

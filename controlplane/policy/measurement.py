@@ -69,6 +69,10 @@ class Measurement(BaseModel):
         """Overflow ÷ assignments, 0 without assignments."""
         return self.overflow / self.assignments if self.assignments else 0.0
 
+    def latency(self, name: SloName) -> Latency:
+        """TTFT or TPOT."""
+        return self.ttft if name is SloName.TTFT else self.tpot
+
 
 def measure(
     windows: Sequence[EngineWindow],

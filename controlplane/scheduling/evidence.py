@@ -8,7 +8,8 @@ from controlplane.actuator.world import Telemetry
 from controlplane.history.history import History
 from controlplane.history.window import EngineWindow
 from controlplane.policy.measurement import Measurement, measure
-from controlplane.policy.verify import Verdict, VerifyResult, verify
+from controlplane.policy.verdict import Verdict, VerifyResult
+from controlplane.policy.verify import verify
 from controlplane.scheduling.windows import AlignedWindows
 from controlplane.slo.histogram import quantile
 

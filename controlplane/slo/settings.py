@@ -98,3 +98,8 @@ class SloSettings(BaseModel):
         if slo is SloName.TPOT:
             return self.tpot.threshold_seconds
         return self.overflow.threshold
+
+    def breach_ratio(self, objective: LatencyObjective) -> float:
+        """Bad ratio at which the governor's fastest tier calls a latency objective in breach."""
+        burn = max(tier.burn for tier in self.tiers if tier.consumer is Consumer.GOVERNOR)
+        return min(1.0, burn * objective.budget)

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime
 
 from controlplane.actuator.action import Change, ChangeKind
-from controlplane.policy.verify import VerifyRow
+from controlplane.policy.verdict import VerifyRow
 from controlplane.slo.status import SloName, SloStatus
 
 SHORT_HASH = 10

@@ -22,7 +22,7 @@ from controlplane.clock import ManualClock
 from controlplane.db.database import Database
 from controlplane.errors import NotFoundError
 from controlplane.policy.knob import Knob, Mode
-from controlplane.policy.verify import Verdict, VerifyResult
+from controlplane.policy.verdict import Verdict, VerifyResult
 from tests.support.contract_engine import ContractEngine
 from tests.support.databases import without_fsync
 from tests.support.loopback_server import Switchboard

@@ -13,7 +13,7 @@ from controlplane.actuator import outcome
 from controlplane.actuator.action import FINAL, Action, Intent, Phase
 from controlplane.actuator.reconcile import reconcile
 from controlplane.actuator.world import Observation, Telemetry, World
-from controlplane.policy.verify import Verdict, VerifyResult
+from controlplane.policy.verdict import Verdict, VerifyResult
 from tests.support.governed import make_action
 
 EVENTS = st.sampled_from([

@@ -5,7 +5,8 @@ from controlplane.policy.decision import Proposal
 from controlplane.policy.knob import Knob
 from controlplane.policy.measurement import Latency, Measurement
 from controlplane.policy.policy import VerifyPlan
-from controlplane.policy.verify import Verdict, verify
+from controlplane.policy.verdict import Verdict
+from controlplane.policy.verify import verify
 from controlplane.slo.status import SloName
 from tests.support.snapshots import BAD, GOOD
 
@@ -264,3 +265,24 @@ def test_a_gain_above_the_threshold_counts_when_nearly_every_request_is_over_it(
     assert "requests are faster" in row(result, "tpot improves").message
     assert verify(after, before, fewer_sequences(), PLAN).verdict is Verdict.FAIL
     assert verify(before, before, fewer_sequences(), PLAN).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("bad", "guard", "whole"),
+    [
+        (3, Verdict.PASS, Verdict.PASS),
+        (20, Verdict.INCONCLUSIVE, Verdict.PASS),
+        (60, Verdict.FAIL, Verdict.FAIL),
+    ],
+)
+def test_only_a_breach_of_a_latency_guard_is_certain_enough_to_fail(bad, guard, whole):
+    """Slow requests come in clumps; 14.4 % bad is where the governor sees a breach."""
+    after = side(tpot=Latency(bad=bad, total=200))
+    result = verify(side(live_bias=BAD), after, rollback(), PLAN)
+    assert row(result, "tpot guard").verdict is guard
+    assert result.verdict is whole
+    chunk = Proposal(
+        knob=Knob.CHUNK_SIZE, current=256, target=512, direction=1, relax=True, target_slo=None
+    )
+    relaxed = verify(side(), after, chunk, PLAN)
+    assert relaxed.verdict is (whole if guard is not Verdict.INCONCLUSIVE else guard)
