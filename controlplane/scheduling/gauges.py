@@ -7,7 +7,9 @@ from controlplane.detectors.finding import DetectorName, Finding, FindingState
 from controlplane.metrics import Instruments
 from controlplane.policy.decision import Decision
 from controlplane.policy.snapshot import Snapshot
-from controlplane.slo.status import SloStatus
+from controlplane.slo.status import SloState, SloStatus
+
+_SAID = (SloState.MET, SloState.BREACHED)
 
 
 class AuditCount:
@@ -31,6 +33,7 @@ class EvaluationGauges:
 
     def __init__(self, instruments: Instruments) -> None:
         self._instruments = instruments
+        self._windows: dict[tuple[str, str], set[str]] = {}
 
     def show(self, snapshot: Snapshot) -> None:
         """Gauges of one engine, as the snapshot has them."""
@@ -48,6 +51,28 @@ class EvaluationGauges:
         for slo in snapshot.slos:
             self._show_slo(engine, slo)
 
+    def _show_slo(self, engine: str, slo: SloStatus) -> None:
+        """Where nothing can be said there is no series: a 0 would read as "all is well"."""
+        labels = (engine, slo.slo.value)
+        is_stale = slo.state is SloState.STALE
+        known = [t for t in slo.tiers if t.state in _SAID and t.total and not is_stale]
+        fastest = next((tier for tier in slo.tiers[:1] if tier in known), None)
+        bad = None if fastest is None else fastest.bad / fastest.total
+        self._put("trimtab_slo_bad_ratio", labels, bad)
+        self._put("trimtab_slo_budget_remaining_ratio", labels, slo.budget_remaining_ratio)
+        # A tier with few events looks back further: its old window must not stay behind.
+        burns = {f"{tier.long_seconds}s": tier.burn_long for tier in known}
+        for window in self._windows.get(labels, set()) | burns.keys():
+            self._put("trimtab_slo_burn_rate_ratio", (*labels, window), burns.get(window))
+        self._windows[labels] = set(burns)
+
+    def _put(self, name: str, labels: tuple[str, ...], value: float | None) -> None:
+        gauge = self._instruments.gauge(name)
+        if value is None:
+            gauge.remove(*labels)
+        else:
+            gauge.labels(*labels).set(value)
+
     def count(self, engine_id: str, decision: Decision) -> None:
         """One more decision that says something new."""
         self._instruments.counter("trimtab_decisions_total").labels(
@@ -63,20 +88,6 @@ class EvaluationGauges:
             self._instruments.counter("trimtab_actions_total").labels(
                 after.engine_id, knob, after.phase.value
             ).inc()
-
-    def _show_slo(self, engine: str, slo: SloStatus) -> None:
-        gauge = self._instruments.gauge
-        if slo.budget_remaining_ratio is not None:
-            gauge("trimtab_slo_budget_remaining_ratio").labels(engine, slo.slo.value).set(
-                slo.budget_remaining_ratio
-            )
-        for index, tier in enumerate(slo.tiers):
-            if index == 0:
-                bad = tier.bad / tier.total if tier.total else 0.0
-                gauge("trimtab_slo_bad_ratio").labels(engine, slo.slo.value).set(bad)
-            gauge("trimtab_slo_burn_rate_ratio").labels(
-                engine, slo.slo.value, f"{tier.long_seconds}s"
-            ).set(tier.burn_long)
 
     def _show_skew(self, engine: str, drift: Finding) -> None:
         gauge = self._instruments.gauge

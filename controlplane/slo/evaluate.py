@@ -34,7 +34,7 @@ def evaluate(
     return tuple(
         status.model_copy(
             update={
-                "state": SloState.STALE, "calm": False,
+                "state": SloState.STALE, "calm": False, "budget_remaining_ratio": None,
                 "message": f"No telemetry to judge by (the last: {age}). {status.message}",
             }
         )

@@ -6,6 +6,7 @@ from contract.burn_windows import Consumer
 from contract.frame import HISTOGRAM_BOUNDS
 from controlplane.history.observed import exact_bounds
 from controlplane.history.window import EngineWindow
+from controlplane.slo.budget import budget_remaining
 from controlplane.slo.burn import tier_status
 from controlplane.slo.counts import LatencyCounts
 from controlplane.slo.histogram import count_over, merged, quantile
@@ -54,7 +55,9 @@ def latency_status(
     return SloStatus(
         slo=slo, state=state, objective=objective.target, threshold=objective.threshold_seconds,
         value=value, room_ratio=room,
-        budget_remaining_ratio=1.0 - bad / total / objective.budget if total else None,
+        budget_remaining_ratio=budget_remaining(
+            bad, total, budget=objective.budget, state=state
+        ),
         n=fastest.total, tiers=tiers,
         message=message, interpolated=interpolated,
         calm=state is SloState.MET and _is_calm(counts, objective, at, settings),

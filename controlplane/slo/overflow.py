@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from controlplane.history.window import EngineWindow, Sums
+from controlplane.slo.budget import budget_remaining
 from controlplane.slo.settings import OverflowObjective, SloSettings
 from controlplane.slo.status import SloName, SloState, SloStatus
 
@@ -107,12 +108,13 @@ def overflow_status(windows: Sequence[EngineWindow], settings: SloSettings) -> S
     value = sum(s.overflow for s in recent) / assignments if assignments else None
     known = [ratio for ratio in ratios if ratio is not None]
     bad = sum(1 for ratio in known if ratio > objective.threshold)
-    budget = 1.0 - objective.target
     return SloStatus(
         slo=SloName.OVERFLOW, state=state, objective=objective.target,
         threshold=objective.threshold, value=value,
         room_ratio=None if value is None else 1.0 - value / objective.threshold,
-        budget_remaining_ratio=1.0 - bad / len(known) / budget if known else None,
+        budget_remaining_ratio=budget_remaining(
+            bad, len(known), budget=1.0 - objective.target, state=state
+        ),
         n=assignments, slices=told, message=_message(recent, told, objective, state),
         calm=_is_calm(ratios, slices, settings),
     )  # fmt: skip

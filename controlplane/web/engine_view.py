@@ -249,7 +249,8 @@ def _evaluated(session: Session, engine_id: str) -> dict[str, object]:
 
 def _without_verdict(slos: Sequence[SloStatus]) -> tuple[SloStatus, ...]:
     """Old verdicts are no verdicts."""
-    return tuple(status.model_copy(update={"state": SloState.STALE}) for status in slos)
+    stale = {"state": SloState.STALE, "budget_remaining_ratio": None}
+    return tuple(status.model_copy(update=stale) for status in slos)
 
 
 def _live(action: Action) -> LiveAction:

@@ -1,0 +1,22 @@
+"""What is left of an error budget. Pure."""
+
+from controlplane.slo.status import SloState
+
+_ROUNDING = 1e-9
+
+
+def budget_remaining(bad: int, total: int, *, budget: float, state: SloState) -> float | None:
+    """1 - bad ÷ total ÷ budget; None while nothing can be said.
+
+    Nothing can be said of an SLO that is inconclusive, nor of so few events that a single bad one
+    would be more than the whole budget: one slow request of an idle engine is not "-9,900 %".
+
+    Args:
+        bad: events over the threshold.
+        total: all events.
+        budget: allowed bad ratio, 0 to 1.
+        state: what was said of the SLO.
+    """
+    if state is SloState.INCONCLUSIVE or total * budget < 1.0 - _ROUNDING:
+        return None
+    return 1.0 - bad / total / budget
