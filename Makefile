@@ -40,9 +40,10 @@ fmt: setup ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: setup ## Build dashboards and alerts from the contract
+generate: setup ## Build dashboards, alerts and the glossary
 	$(BIN)/trimtab dashboards build
 	$(BIN)/trimtab alerts build
+	$(BIN)/python -c "from controlplane.web.glossary import markdown; print(markdown(), end='')" > docs/glossary.md
 
 check: lint test ## All that CI holds a change to
 

@@ -201,7 +201,7 @@ async def _on_error(request: Request, error: Exception) -> Response:
     headers = {}
     if isinstance(error, OverloadedError | StorageError):
         headers[RETRY_AFTER] = str(max(1, round(error.retry_after_seconds)))
-    return _answer(request, error.problem(), headers)
+    return await _answer(request, error.problem(), headers)
 
 
 async def _on_gone(_request: Request, _error: Exception) -> Response:
@@ -215,7 +215,7 @@ async def _on_unforeseen(request: Request, _error: Exception) -> Response:
         type="internal", title="Internal error", status=500,
         detail="the control plane met an unexpected error; its log has the details",
     )  # fmt: skip
-    return _answer(request, problem, {})
+    return await _answer(request, problem, {})
 
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
@@ -231,7 +231,7 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
         detail=f"{where}: {first['msg'].removeprefix('Value error, ')}", field=where,
         bound=bound or None,
     )  # fmt: skip
-    return _answer(request, problem, {})
+    return await _answer(request, problem, {})
 
 
 async def _on_http(request: Request, error: Exception) -> Response:
@@ -242,13 +242,13 @@ async def _on_http(request: Request, error: Exception) -> Response:
         type=error.detail.lower().replace(" ", "-"), title=error.detail, status=error.status_code,
         detail=f"{request.method} {request.url.path}: {error.detail}",
     )  # fmt: skip
-    return _answer(request, problem, dict(error.headers or {}))
+    return await _answer(request, problem, dict(error.headers or {}))
 
 
-def _answer(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
+async def _answer(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
     """A page for a person, problem details for a program."""
     if wants_page(request):
-        return error_page(request, problem, headers)
+        return await error_page(request, problem, headers)
     return JSONResponse(
         problem.model_dump(mode="json", exclude_none=True), problem.status, headers=headers,
         media_type=PROBLEM_MEDIA_TYPE,

@@ -15,7 +15,7 @@ from controlplane.auth.roles import Principal, Role, allows
 from controlplane.auth.secret import same
 from controlplane.auth.sessions import SessionStore
 from controlplane.auth.tokens import TokenStore
-from controlplane.errors import PermissionDeniedError, UnauthenticatedError
+from controlplane.errors import PermissionDeniedError, TrimtabError, UnauthenticatedError
 
 SESSION_COOKIE = "trimtab_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -103,6 +103,7 @@ def require(role: Role) -> Callable[[Request], Awaitable[Principal]]:
         principal = await access.identify(request)
         if principal is None:
             raise UnauthenticatedError("send a valid bearer token, or open a login link")
+        request.state.principal = principal
         if not allows(principal.role, role):
             raise await access.deny(
                 request, principal, str(role),
@@ -111,6 +112,21 @@ def require(role: Role) -> Callable[[Request], Awaitable[Principal]]:
         return principal
 
     return check
+
+
+async def visitor_of(request: Request) -> Principal | None:
+    """Who a request comes from, as far as is known, for a page that says what went wrong.
+
+    A path that nobody serves has asked nobody: then the cookie is looked up, if that can be done.
+    """
+    known: Principal | None = getattr(request.state, "principal", None)
+    if known is not None or request.method not in _SAFE_METHODS:
+        return known
+    access: Access = request.app.state.access
+    try:
+        return await access.identify(request)
+    except TrimtabError:
+        return None
 
 
 def csrf_token(request: Request) -> str:

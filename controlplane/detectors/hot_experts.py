@@ -15,6 +15,7 @@ from controlplane.detectors.reference import LoadReference
 
 Floats = npt.NDArray[np.float64]
 LISTED = 10
+UNIT = "× reference share"
 
 
 def benjamini_hochberg(p_values: Floats, q: float) -> npt.NDArray[np.bool_]:
@@ -72,15 +73,19 @@ def _judge(observed: Observed, reference: LoadReference, counts: Floats, tokens:
     hot_share = float((share * hot).sum(axis=1).max())
     return Finding(
         detector=DetectorName.HOT_EXPERTS, state=state, engine_id=observed.newest.engine_id,
-        layer=layer, value=hot_share, threshold=settings.hot_share_ratio, unit="share", n=tokens,
+        layer=layer, value=float(np.where(rejected, ratio, 0.0).max()), unit=UNIT, n=tokens,
+        threshold=settings.hot_share_ratio,
         start=observed.recent[0].start, end=observed.newest.end,
         message=(
             f"{int(hot.sum())} hot and {int(dead.sum())} dead experts against the reference; "
-            f"hot ones take up to {hot_share:.0%} of a layer's assignments."
+            f"hot ones take up to {hot_share:.0%} of a layer's assignments. Hot is at least "
+            f"{settings.hot_share_ratio:g} times the reference share, dead at most "
+            f"{settings.dead_share_ratio:g} times, both beyond chance."
         ),
         evidence={
             "hot": _list(hot, share, ratio, scores), "dead": _list(dead, share, ratio, scores),
-            "hot_count": int(hot.sum()), "dead_count": int(dead.sum()), "q": settings.fdr_q,
+            "hot_share": hot_share, "hot_count": int(hot.sum()), "dead_count": int(dead.sum()),
+            "q": settings.fdr_q,
         },
     )  # fmt: skip
 
@@ -104,6 +109,6 @@ def _list(
 def _plain(observed: Observed, state: FindingState, message: str) -> Finding:
     return Finding(
         detector=DetectorName.HOT_EXPERTS, state=state, engine_id=observed.newest.engine_id,
-        threshold=observed.settings.hot_share_ratio, unit="share",
+        threshold=observed.settings.hot_share_ratio, unit=UNIT,
         start=observed.recent[0].start, end=observed.newest.end, message=message,
     )  # fmt: skip

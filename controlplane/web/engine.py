@@ -10,7 +10,7 @@ from contract.runtime_config import CAPACITY_LADDER, KNOBS
 from controlplane.actuator import holds
 from controlplane.actuator.governance import Governance
 from controlplane.errors import NotFoundError
-from controlplane.web import engine_view
+from controlplane.web import engine_view, one_click
 from controlplane.web.access import Governing, Stored, Viewer
 from controlplane.web.chart_points import STEPS
 from controlplane.web.engine_view import EngineView
@@ -84,6 +84,7 @@ def summary(view: EngineView, governing: Governance) -> dict[str, Any]:
     """What the renewed parts show."""
     return {
         "engine": view, "knobs": _knobs(view.engine_id, governing), "rungs": _rungs(view),
+        "rollback": one_click.offered(view, governing),
         "members": governing.groups.members(view.group) if view.configured else [],
     }  # fmt: skip
 

@@ -4,6 +4,7 @@ from fastapi.responses import HTMLResponse
 from starlette.requests import Request
 
 from contract.problem import Problem
+from controlplane.auth.access import visitor_of
 from controlplane.web.rendering import page
 
 _MACHINE_PATHS = (
@@ -38,11 +39,12 @@ def wants_page(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-def error_page(request: Request, problem: Problem, headers: dict[str, str]) -> HTMLResponse:
-    """The page of a problem; one that lacks a login says how to get a link."""
+async def error_page(request: Request, problem: Problem, headers: dict[str, str]) -> HTMLResponse:
+    """The page of a problem, with the visitor's own bar; without a login, how to get a link."""
+    visitor = await visitor_of(request)
     template = "login.html" if problem.status == 401 else "error.html"
     return page(
-        request, None, template, status=problem.status, headers=headers, problem=problem,
+        request, visitor, template, status=problem.status, headers=headers, problem=problem,
         todo=_NEXT.get(problem.status, _ELSE), back=_back(request),
     )  # fmt: skip
 

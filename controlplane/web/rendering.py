@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from controlplane.auth.access import csrf_token
 from controlplane.auth.roles import Principal, Role, allows
-from controlplane.web import assets, text
+from controlplane.web import assets, glossary, text
 
 TEMPLATES = Path(__file__).parent / "templates"
 NAVIGATION = (
@@ -27,6 +27,7 @@ def _environment() -> Environment:
     environment.filters.update(text.FILTERS)
     environment.globals["asset"] = assets.url
     environment.globals["navigation"] = NAVIGATION
+    environment.globals["terms"] = glossary.TERMS
     return environment
 
 

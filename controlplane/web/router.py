@@ -14,6 +14,7 @@ from controlplane.web import (
     engine,
     findings,
     fleet,
+    glossary_page,
     live,
     policies,
     rollback,
@@ -28,7 +29,8 @@ router = APIRouter()
 for part in (
     access.router, assets.router, fleet.router, charts.router, differences.router, rollback.router,
     engine.router, findings.router, actions.router, decisions.router, slos.router, policies.router,
-    audit.router, settings_page.router, settings_page.api, api_page.router, live.router,
+    audit.router, settings_page.router, settings_page.api, api_page.router,
+    glossary_page.router, live.router,
 ):  # fmt: skip
     router.include_router(part)
 

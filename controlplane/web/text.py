@@ -9,6 +9,10 @@ from controlplane.slo.status import SloName, SloStatus
 
 SHORT_HASH = 10
 NOTHING = "–"
+_SIGNS = {"tau": "τ", "cv": "CV", "psi": "PSI"}
+"""Quantities without a unit of their own: their sign stands before the number."""
+_SHARES = {"time": "of the time", "covered": "of the time covered"}
+"""Ratios that are read in per cent, and of what."""
 _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 
@@ -105,6 +109,10 @@ def in_unit(value: float | None, unit: str) -> str:
         return NOTHING
     if unit == "seconds":
         return latency(value)
+    if unit in _SHARES:
+        return f"{percent(value)} {_SHARES[unit]}"
+    if unit in _SIGNS:
+        return f"{_SIGNS[unit]} {number(value)}"
     return number(value) if unit == "ratio" else f"{number(value)} {unit}"
 
 

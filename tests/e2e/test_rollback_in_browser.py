@@ -3,7 +3,10 @@
 A real control-plane process, a contract engine that sends it frames, Debian's chromium.
 """
 
+import re
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,8 @@ FLAGS = (
 PATIENCE_MS = 60_000
 PAGES = (
     "/", "/engines/engine-0", "/engines/engine-0/rollback", "/findings", "/actions", "/decisions",
-    "/slos", "/policies", "/policies/fast", "/audit", "/settings", "/api", "/nothing-here",
+    "/slos", "/policies", "/policies/fast", "/audit", "/settings", "/api", "/glossary",
+    "/nothing-here",
 )  # fmt: skip
 
 pytestmark = [
@@ -118,11 +122,11 @@ def test_an_operator_rolls_the_bias_back_and_sees_it_succeed(plane, visit):
     expect(page.locator("#heat-readout")).to_contain_text("layer 0 · expert 0")
     expect(page.locator("[data-chart=ttft] canvas")).to_be_visible()
 
-    page.get_by_role("link", name="Roll back to the last known good").click()
-    expect(page.get_by_text("sampled steps")).to_be_visible()
-    expect(page.locator("#roll-back")).to_have_text("Roll back to bias version 1")
-    page.locator("#confirmed").check()
-    page.locator("#roll-back").click()
+    page.get_by_role("button", name="Roll back to the last known good").click()
+    expect(page.get_by_role("dialog", name="Roll engine-0 back?")).to_be_visible()
+    expect(page.locator("#rollback-go")).to_be_focused()
+    expect(page.locator("#rollback-reason")).not_to_have_value("")
+    page.keyboard.press("Enter")
 
     page.wait_for_url("**/actions/act-*")
     expect(page.locator(".facts .pill").first).to_contain_text("succeeded", timeout=PATIENCE_MS)
@@ -134,6 +138,68 @@ def test_an_operator_rolls_the_bias_back_and_sees_it_succeed(plane, visit):
     expect(page.get_by_text("action.proposed")).to_be_visible()
     page.get_by_role("button", name="Verify the chain").click()
     expect(page.locator("#chain")).to_contain_text("whole")
+
+
+def test_the_versions_are_compared_before_one_is_rolled_back_to(plane, visit):
+    good = drift(plane, 0.4)
+    page = visit.page
+    page.goto(f"{plane.url}/engines/engine-0")
+    page.locator("#s-compare").click()
+    expect(page.get_by_text("sampled steps")).to_be_visible()
+    expect(page.locator("#roll-back")).to_have_text("Roll engine-0 back to bias version 1")
+    page.locator("#roll-back").click()
+    page.wait_for_url("**/actions/act-*")
+    plane.wait(30, "the rollback", lambda: plane.engine.live_bias == good)
+
+
+def test_what_is_being_confirmed_stays_while_the_page_renews_itself(plane, visit):
+    good = drift(plane, 0.3)
+    page = visit.page
+    page.goto(f"{plane.url}/engines/engine-0")
+    page.locator("#s-rollback-now").click()
+    page.locator("#rollback-reason").fill("typed by hand")
+    plane.engine.change(chunk_size=256)
+    expect(page.locator("[data-live-html=config]")).to_contain_text("256", timeout=PATIENCE_MS)
+    expect(page.locator("#rollback-reason")).to_have_value("typed by hand")
+    page.keyboard.press("Escape")
+    expect(page.locator("#rollback-go")).to_be_hidden()
+    page.locator("#s-rollback-now").click()  # made anew, with the ETag of now
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/actions/act-*")
+    plane.wait(30, "the rollback", lambda: plane.engine.live_bias == good)
+
+
+def test_an_idle_engine_shows_no_traffic_and_no_colour_of_load(plane, visit):
+    page = visit.page
+    plane.plant.idle = True
+    try:
+        page.goto(f"{plane.url}/engines/engine-0?load=10")
+        expect(page.locator("#heat-readout")).to_contain_text("no traffic", timeout=PATIENCE_MS)
+        low = page.evaluate(
+            """() => { const c = document.getElementById('heatmap');
+            const [r, g, b] = getComputedStyle(document.documentElement)
+              .getPropertyValue('--heat-low').split(',').map(Number);
+            const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+            for (let i = 0; i < d.length; i += 4)
+              if (d[i] === r && d[i+1] === g && d[i+2] === b) return true;
+            return false; }"""
+        )
+        assert not low
+        tab_to(page, "heatmap")
+        expect(page.locator("#heat-readout")).to_contain_text("expert 0 · no traffic")
+    finally:
+        plane.plant.idle = False
+
+
+def test_charts_say_iso_dates_a_24_hour_clock_and_utc(plane, browser):
+    visit = Visit(browser, plane, "viewer", locale="en-US", timezone_id="America/New_York")
+    visit.page.goto(f"{plane.url}/engines/engine-0")
+    plot = visit.page.locator("[data-chart=ttft] .u-over")
+    plot.hover()
+    at = visit.page.locator("[data-chart=ttft] .u-legend .u-value").first
+    expect(at).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$"))
+    assert abs(datetime.fromisoformat(at.inner_text()[:-4] + "Z").timestamp() - time.time()) < 1800
+    visit.context.close()
 
 
 def tab_to(page: Page, element_id: str, *, presses: int = 60) -> None:
@@ -153,19 +219,16 @@ def test_the_keyboard_is_enough(plane, visit):
     page.keyboard.press("Enter")
     page.wait_for_url("**/engines/engine-0")
     expect(page.locator("#heat-readout")).to_contain_text("experts")
-    expect(page.locator("#s-lkg")).to_be_visible()
+    expect(page.locator("#s-rollback-now")).to_be_visible()
     tab_to(page, "heatmap")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("End")
     expect(page.locator("#heat-readout")).to_contain_text("layer 1 · expert 7")
     page.locator("h1").click()
     page.keyboard.press("Home")
-    tab_to(page, "s-lkg")
+    tab_to(page, "s-rollback-now")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/rollback?**")
-    tab_to(page, "confirmed")
-    page.keyboard.press("Space")
-    tab_to(page, "roll-back")
+    expect(page.locator("#rollback-go")).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url("**/actions/act-*")
     plane.wait(30, "the rollback", lambda: plane.engine.live_bias == good)

@@ -28,6 +28,7 @@ class Plant:
     Attributes:
         overflow: overflow ratio at C = 1.25; at rung r it is `overflow · (1.25 / r)⁴`.
         slow: share of requests over the TPOT objective.
+        idle: no traffic: every count is zero.
         skew: extra share of expert 0 while the live bias is not the last known good.
     """
 
@@ -37,6 +38,7 @@ class Plant:
     slow: float = 0.0
     skew: float = 0.4
     requests: int = 20
+    idle: bool = False
     sequence: int = 0
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(7))
 
@@ -77,6 +79,8 @@ class Plant:
         total = TOKENS * TOP_K
         live, good = self.shares(drifted=drifted), self.shares(drifted=False)
         counts = {name: np.zeros(header.shape(spec), np.uint32) for name, spec in ARRAYS.items()}
+        if self.idle:
+            return counts
         for phase in range(2):
             counts["assignments"][phase] = self.rng.multinomial(total // 2, live, size=LAYERS)
         counts["whatif_live"][:] = self.rng.multinomial(total // 2, live, size=LAYERS)

@@ -2,7 +2,11 @@
 
 const seconds = (v) => (v == null ? "–" : v < 1e-3 ? `${+(v * 1e6).toPrecision(3)} µs` : v < 1 ? `${+(v * 1e3).toPrecision(3)} ms` : `${+v.toPrecision(3)} s`);
 const percent = (v) => (v == null ? "–" : `${+(100 * v).toPrecision(3)} %`);
-const clock = (at, span) => new Date(at * 1000).toISOString().slice(...(span > 90000 ? [5, 16] : [11, span > 900 ? 16 : 19])).replace("T", " ");
+const utc = (at) => new Date(at * 1000).toISOString(); // ISO 8601, 24 hours, whatever the locale
+const day = (at) => utc(at).slice(0, 10);
+const clock = (at, span) => utc(at).slice(11, span > 900 ? 16 : 19);
+// The date stands under the first time, and under the first of another day.
+const times = (ticks, span) => ticks.map((at, i) => (i && day(at) === day(ticks[i - 1]) ? clock(at, span) : `${clock(at, span)}\n${day(at)}`));
 const plain = (v) => (v == null ? "–" : String(+v.toPrecision(4)));
 
 const SHOWN = {
@@ -76,9 +80,9 @@ function options(chart, width, data) {
       x: { time: true, range: () => [data().start, data().end] },
       y: { range: (_plot, _low, high) => [0, 1.12 * Math.max(high || 0, (chart.line && data().lines[chart.line]) || 0) || 1] },
     },
-    axes: [{ ...axis, label: "time (UTC)", values: (_plot, ticks) => ticks.map((at) => clock(at, data().end - data().start)) }, { ...axis, size: 62, label: chart.unit, values: (_plot, ticks) => ticks.map(chart.text) }],
+    axes: [{ ...axis, size: 46, label: "time (UTC, 24 h)", values: (_plot, ticks) => times(ticks, data().end - data().start) }, { ...axis, size: 62, label: chart.unit, values: (_plot, ticks) => ticks.map(chart.text) }],
     series: [
-      { label: "at", value: (_plot, v) => (v == null ? "–" : new Date(v * 1000).toISOString().slice(11, 19)) },
+      { label: "at", value: (_plot, v) => (v == null ? "–" : `${day(v)} ${clock(v, 0)} UTC`) },
       ...chart.of.map(([label], i) => ({ label, stroke: colour[i], width: 1.6, dash: dash[i], points: { show: false }, spanGaps: false, value: (_plot, v) => chart.text(v) })),
     ],
     hooks: { draw: [overlay(chart, data)] },

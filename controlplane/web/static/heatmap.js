@@ -5,6 +5,7 @@ const CIVIDIS = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112,
 const OCTAVES = 2; // relative scale: 1/4 … 4 times the mean
 const MARGIN = { left: 44, bottom: 30, top: 4, right: 6 };
 const MIN_CELL = 2;
+const NO_TRAFFIC = "no traffic";
 
 // The binary form of `history.load_matrix.to_bytes`.
 export function decode(base64) {
@@ -41,6 +42,16 @@ function colours(scale) {
   return (t) => (t < 0.5 ? mix(low, mid, Math.max(t, 0) * 2) : mix(mid, high, Math.min(t, 1) * 2 - 1));
 }
 
+function hatching(context) {
+  const tile = new OffscreenCanvas(8, 8);
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = css("--faint");
+  pen.lineWidth = 1;
+  for (const at of [-4, 0, 4]) { pen.moveTo(at, 8); pen.lineTo(at + 8, 0); }
+  pen.stroke();
+  return context.createPattern(tile, "repeat");
+}
+
 export class Heatmap {
   constructor({ canvas, legend, unit, readout, hottest }) {
     Object.assign(this, { canvas, legend, unit, readout, hottest, scale: "relative", matrix: null, cursor: null });
@@ -66,7 +77,10 @@ export class Heatmap {
     this.draw();
     this.rank();
     if (this.cursor) this.tell();
-    else this.readout.textContent = `${this.span()}: ${this.total().toLocaleString("en")} assignments, ${layers} layers × ${experts} experts`;
+    else {
+      const told = this.total() ? `${this.total().toLocaleString("en")} assignments` : "no traffic";
+      this.readout.textContent = `${this.span()}: ${told}, ${layers} layers × ${experts} experts`;
+    }
   }
 
   choose(scale) {
@@ -76,7 +90,7 @@ export class Heatmap {
 
   span() {
     const seconds = Math.round(this.matrix.end - this.matrix.start);
-    const end = new Date(this.matrix.end * 1000).toISOString().slice(11, 19);
+    const end = new Date(this.matrix.end * 1000).toISOString().slice(0, 19).replace("T", " ");
     return `${seconds} s up to ${end} UTC`;
   }
 
@@ -131,6 +145,7 @@ export class Heatmap {
     context.scale(ratio, ratio);
     context.imageSmoothingEnabled = false;
     context.drawImage(this.image(), MARGIN.left, MARGIN.top, size.width, size.height);
+    this.quiet(context, size);
     this.axes(context, size, layers, experts);
     if (this.cursor) {
       context.strokeStyle = css("--ink");
@@ -148,12 +163,29 @@ export class Heatmap {
     const pixels = new ImageData(experts, layers);
     for (let layer = 0; layer < layers; layer += 1) {
       for (let expert = 0; expert < experts; expert += 1) {
-        pixels.data.set([...paint(this.level(layer, expert, top)), 255], 4 * (layer * experts + expert));
+        pixels.data.set([...paint(this.level(layer, expert, top)), this.totals[layer] ? 255 : 0], 4 * (layer * experts + expert));
       }
     }
     const small = new OffscreenCanvas(experts, layers);
     small.getContext("2d").putImageData(pixels, 0, 0);
     return small;
+  }
+
+  // Layers without traffic are hatched: a colour would read as "below the mean".
+  quiet(context, size) {
+    const idle = [...this.totals.keys()].filter((layer) => !this.totals[layer]);
+    context.fillStyle = hatching(context);
+    for (const layer of idle) context.fillRect(MARGIN.left, MARGIN.top + layer * size.row, size.width, size.row);
+    if (idle.length < this.matrix.layers) return;
+    const middle = { x: MARGIN.left + Math.min(size.width, this.canvas.parentElement.clientWidth - MARGIN.left) / 2, y: MARGIN.top + size.height / 2 };
+    context.font = "600 14px system-ui, sans-serif";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    const half = context.measureText(NO_TRAFFIC).width / 2 + 8;
+    context.fillStyle = css("--panel");
+    context.fillRect(middle.x - half, middle.y - 11, 2 * half, 22);
+    context.fillStyle = css("--ink");
+    context.fillText(NO_TRAFFIC, middle.x, middle.y);
   }
 
   axes(context, size, layers, experts) {
@@ -243,6 +275,7 @@ export class Heatmap {
     const { layer, expert } = this.cursor;
     const share = this.share(layer, expert);
     const count = this.matrix.counts[layer * this.matrix.experts + expert];
+    if (!this.totals[layer]) { this.readout.textContent = `layer ${layer} · expert ${expert} · ${NO_TRAFFIC} in ${this.span()}`; return; }
     this.readout.textContent = `layer ${layer} · expert ${expert} · ${(100 * share).toFixed(3)} % of the layer · ${(share * this.matrix.experts).toFixed(2)} × mean · ${count.toLocaleString("en")} assignments in ${this.span()}`;
   }
 
@@ -251,13 +284,14 @@ export class Heatmap {
     const cells = [];
     for (let i = 0; i < layers * experts; i += 1) cells.push([this.share(Math.floor(i / experts), i % experts) * experts, i]);
     cells.sort((a, b) => b[0] - a[0]);
-    const rows = cells.slice(0, 10).map(([relative, i]) => {
+    const rows = cells.filter(([relative]) => relative > 0).slice(0, 10).map(([relative, i]) => {
       const row = document.createElement("tr");
       const layer = Math.floor(i / experts);
       const texts = [String(layer), String(i % experts), `${((100 * relative) / experts).toFixed(3)} %`, relative.toFixed(2), counts[i].toLocaleString("en")];
       for (const text of texts) row.append(Object.assign(document.createElement("td"), { textContent: text }));
       return row;
     });
-    this.hottest.replaceChildren(...rows);
+    if (!rows.length) this.hottest.innerHTML = `<tr><td colspan="5">${NO_TRAFFIC}</td></tr>`;
+    else this.hottest.replaceChildren(...rows);
   }
 }

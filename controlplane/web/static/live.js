@@ -19,8 +19,17 @@ function countTimes() {
   }
 }
 
+// What somebody is confirming does not change under their hand.
+const held = new WeakMap();
+document.addEventListener("toggle", (event) => {
+  const target = event.target.closest("[data-live-html]");
+  const html = target && held.get(target);
+  if (html && event.newState === "closed") { held.delete(target); swap(target, html); }
+}, true);
+
 // Replace the inside of an element, keeping focus, open details and half-written fields by id.
 function swap(target, html) {
+  if ([...target.querySelectorAll("[popover]")].some((el) => el.matches(":popover-open"))) { held.set(target, html); return; }
   const focus = document.activeElement && target.contains(document.activeElement) ? document.activeElement.id : "";
   const open = [...target.querySelectorAll("details[open][id]")].map((el) => el.id);
   const fields = [...target.querySelectorAll("input[id], textarea[id]")]

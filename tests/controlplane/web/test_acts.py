@@ -51,6 +51,53 @@ def test_a_bias_is_rolled_back_from_the_page(site):
     assert "anna-operator" in site.browsers[Role.VIEWER].get("/audit?kind=action").text
 
 
+def one_click_form(site, role: Role) -> dict[str, str]:
+    """What the one-click form of the engine's page would send; empty without one."""
+    page = site.browsers[role].get("/engines/engine-0").text
+    form = page.partition('id="rollback-now"')[2].partition("</form>")[0]
+    assert "checkbox" not in form
+    return {
+        name: value.replace("&#34;", '"').replace("&#39;", "'")
+        for name, value in re.findall(r'name="(\w+)"[^>]* value="([^"]*)"', form)
+    }
+
+
+def test_one_click_and_enter_roll_the_bias_back_with_the_evidence_as_the_reason(drifted):
+    form = one_click_form(drifted, Role.OPERATOR)
+    assert form["to"] == drifted.engine.last_known_good
+    assert form["reason"].startswith("bias drift: ")
+    assert drifted.csrf(Role.OPERATOR) == form["csrf_token"]
+    drifted.post(Role.OPERATOR, f"/actions/{drifted.action_id}/reject", {"reason": "by hand"})
+    answer = drifted.post(Role.OPERATOR, "/engines/engine-0/rollback", form)
+    assert answer.status_code == 303
+    drifted.run(4)
+    assert drifted.engine.live_bias == drifted.engine.last_known_good
+    audit = drifted.browsers[Role.VIEWER].get("/api/v1/audit?kind=action.proposed").json()
+    assert audit[0]["actor"] == "anna-operator"
+
+
+def test_without_evidence_the_reason_is_that_an_operator_wants_it(site):
+    site.engine.drift()
+    site.run(2)
+    assert one_click_form(site, Role.OPERATOR)["reason"] == "operator rollback"
+
+
+def test_one_click_is_offered_to_operators_only_and_only_while_another_bias_is_live(drifted):
+    assert one_click_form(drifted, Role.VIEWER) == {}
+    form = one_click_form(drifted, Role.OPERATOR)
+    refused = drifted.browsers[Role.VIEWER].post("/engines/engine-0/rollback", data=form)
+    assert refused.status_code == 403
+    drifted.post(Role.OPERATOR, f"/actions/{drifted.action_id}/approve")
+    drifted.run(40)
+    assert one_click_form(drifted, Role.OPERATOR) == {}
+
+
+def test_a_one_click_form_that_is_stale_rolls_nothing_back(drifted):
+    form = one_click_form(drifted, Role.OPERATOR)
+    drifted.engine.change(actor="kim", capacity_factor="1.5")
+    assert drifted.post(Role.OPERATOR, "/engines/engine-0/rollback", form).status_code == 409
+
+
 def test_single_layers_are_rolled_back(site):
     site.engine.drift()
     form = rollback_form(site, site.engine.last_known_good)

@@ -118,6 +118,59 @@ def test_a_stale_engine_is_said_to_be_stale_and_its_verdicts_with_it(site):
     assert "✓</span> met" not in html
 
 
+def test_a_path_that_nobody_serves_keeps_the_bar_of_the_visitor(looked_at):
+    answer = looked_at.browsers[Role.OPERATOR].get("/nothing-here")
+    assert answer.status_code == 404
+    assert "anna-operator" in answer.text
+    assert 'action="/log-out"' in answer.text
+    assert looked_at.csrf(Role.OPERATOR) in answer.text
+    refused = looked_at.post(Role.VIEWER, "/engines/engine-0/rollback", {"kind": "bias"})
+    assert refused.status_code in {403, 422}
+    assert "anna-viewer" in refused.text
+    stranger = looked_at.anonymous.get("/nothing-here", headers={"Accept": "text/html"})
+    assert stranger.status_code == 404
+    assert "Log out" not in stranger.text
+
+
+def test_an_engine_of_the_settings_is_dropped_there_and_another_here(site):
+    page = site.browsers[Role.ADMIN].get("/settings").text
+    assert "from trimtab.toml" in page
+    assert "/settings/engines/remove" not in page
+    form = {"engine_id": "by-hand", "url": "http://127.0.0.1:1", "admin_token": "a-token"}
+    assert site.post(Role.ADMIN, "/settings/engines", form).status_code == 303
+    page = site.browsers[Role.ADMIN].get("/settings").text
+    assert page.count("/settings/engines/remove") == 1
+    assert 'name="engine_id" value="by-hand"' in page
+    told = site.browsers[Role.ADMIN].get("/api/v1/settings").json()["engines"]
+    assert [(e["engine_id"], e["from_settings"]) for e in told] == [
+        ("by-hand", False), ("engine-0", True),
+    ]  # fmt: skip
+
+
+def test_a_bad_engine_or_token_in_a_form_is_a_page_that_repeats_no_secret(site):
+    form = {"engine_id": "e9", "url": "http://127.0.0.1:1", "admin_token": "pässwort"}
+    refused = site.post(Role.ADMIN, "/settings/engines", form)
+    assert refused.status_code == 422
+    assert "admin_token" in refused.text
+    assert "pässwort" not in refused.text
+    bad = site.post(Role.ADMIN, "/settings/tokens", {"name": "a/b", "role": "viewer"})
+    assert bad.status_code == 422
+    for word in ("a/b", "name", "letter or digit first"):
+        assert word in bad.text
+
+
+def test_the_glossary_explains_every_word_that_leads_to_it(looked_at):
+    html = looked_at.browsers[Role.VIEWER].get("/glossary").text
+    anchors = set(re.findall(r'<div id="([^"]+)"', html))
+    named = set()
+    for path in (*PAGES, f"/actions/{looked_at.action_id}"):
+        page = looked_at.browsers[Role.ADMIN].get(path).text
+        assert 'href="/glossary"' in page, path
+        named |= set(re.findall(r'href="/glossary#([^"]+)"', page))
+    assert named
+    assert named <= anchors
+
+
 def test_the_chain_is_verified_on_the_audit_page(looked_at, see):
     assert "whole" in see("/audit/verify")
 
