@@ -118,7 +118,7 @@ def running_plane(folder: Path, *, policy: str = "fast", warm: int = 60) -> Iter
         sender = threading.Thread(target=_send, args=(running, stop), daemon=True)
         try:
             running.wait(
-                40, "readiness", lambda: httpx.get(f"{url}/readyz", trust_env=False).is_success
+                120, "readiness", lambda: httpx.get(f"{url}/readyz", trust_env=False).is_success
             )
             running.plant.emit(time.time(), warm)
             sender.start()
