@@ -25,7 +25,7 @@ from trimtab.bench.plane import (
     running_plane,
 )
 from trimtab.bench.reference_load import LOAD_COUNTS
-from trimtab.bench.stream import Stream, wait_until
+from trimtab.bench.stream import Stream, require_on_time, wait_until
 
 ENGINES = tuple(f"e{i:02d}" for i in range(64))
 FRAMES_EACH = 96
@@ -129,7 +129,7 @@ def _one_hertz(plane: RunningPlane, seconds: int) -> tuple[float, int]:
     with Stream(plane, seconds) as stream:
         wait_until(time.perf_counter() + SETTLE_SECONDS)
         began, cpu = time.perf_counter(), plane.cpu_seconds()
-        sent = stream.finish()
+        sent = require_on_time(stream.finish())
         share = (plane.cpu_seconds() - cpu) / (time.perf_counter() - began)
     require_stored(plane, seconds)
     return share, sent.late

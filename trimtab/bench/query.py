@@ -29,7 +29,7 @@ from trimtab.bench.figure import Figure
 from trimtab.bench.ingest import ENGINES
 from trimtab.bench.plane import ADMIN_TOKEN, RunningPlane, running_plane
 from trimtab.bench.reference_load import ReferenceLoad
-from trimtab.bench.stream import Stream, wait_until
+from trimtab.bench.stream import Stream, require_on_time, wait_until
 
 QUERIES = 60
 STREAM_SECONDS = 60
@@ -106,7 +106,7 @@ def _measure(plane: RunningPlane, end: int) -> list[Figure]:
             _percentile(plane, "query.engine_day.p95_s", day, 0.2, "24 h heatmap of one engine"),
             _percentile(plane, "query.layer_week.p95_s", week, 0.1, "7 d of one layer"),
         ]  # fmt: skip
-        stream.finish()
+        require_on_time(stream.finish())
     return found
 
 
