@@ -4,12 +4,13 @@ Sequences with one token are decoded together, padded to the longest of their gr
 more is attended by itself. Grouping trades padding against calls.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from engine.model.batch import Batch
+from engine.model.mask import Visibility
 
 _WORTH_A_GROUP_TOKENS = 4096
 """Padding that a further group must save, tokens: about what the extra calls cost on a CPU core."""
@@ -23,13 +24,24 @@ class DecodeGroup:
         rows: int64 [S], their rows among the step's tokens; None where that is all, in order.
         block_tables: int64 [S, n].
         positions: int64 [S, 1], of the token itself.
-        key_positions: int64 [1, n · block_tokens].
+        key_positions: int64 [1, C], C = n · block_tokens.
     """
 
     rows: Tensor | None
     block_tables: Tensor
     positions: Tensor
     key_positions: Tensor
+    _masks: dict[tuple[Visibility, int, torch.dtype], Tensor] = field(default_factory=dict)
+
+    def mask(self, visibility: Visibility, repeats: int, dtype: torch.dtype) -> Tensor:
+        """[repeats · S, 1, C], to be added to scores: 0 where seen, -inf elsewhere; built once."""
+        key = (visibility, repeats, dtype)
+        if key not in self._masks:
+            hidden = ~visibility.mask(self.positions, self.key_positions)
+            added = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+            added.masked_fill_(hidden, float("-inf"))
+            self._masks[key] = added.unsqueeze(1).repeat(repeats, 1, 1)
+        return self._masks[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +51,13 @@ class PrefillSequence:
     Attributes:
         start, stop: its rows.
         cached: tokens of it that were in the cache before.
-        block_table: int64 [1, n].
+        blocks: int64 [n].
     """
 
     start: int
     stop: int
     cached: int
-    block_table: Tensor
+    blocks: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,7 @@ def plan_attention(batch: Batch, block_tokens: int) -> AttentionPlan:
             decode.append(sequence)
         elif stop > start:
             blocks = -(-context // block_tokens)
-            table = batch.block_tables[sequence : sequence + 1, :blocks]
+            table = batch.block_tables[sequence, :blocks]
             prefill.append(PrefillSequence(start, stop, context - (stop - start), table))
     groups = group_by_length({sequence: contexts[sequence] for sequence in decode})
     whole = not prefill and len(groups) == 1
@@ -108,12 +120,12 @@ def _decode_group(
     key_positions = torch.arange(blocks * block_tokens, device=device).unsqueeze(0)
     if whole and len(group) == len(contexts):
         tables, positions = batch.block_tables[:, :blocks], batch.positions.unsqueeze(1)
-        return DecodeGroup(None, tables, positions, key_positions)
+        return DecodeGroup(None, tables.contiguous(), positions, key_positions)
     index = torch.tensor(group, device=device)
     rows = torch.tensor([starts[sequence] for sequence in group], device=device)
     return DecodeGroup(
         rows,
-        batch.block_tables.index_select(0, index)[:, :blocks],
+        batch.block_tables.index_select(0, index)[:, :blocks].contiguous(),
         batch.positions.index_select(0, rows).unsqueeze(1),
         key_positions,
     )

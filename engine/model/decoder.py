@@ -11,7 +11,7 @@ from engine.model.attention_plan import AttentionPlan, plan_attention
 from engine.model.batch import Batch
 from engine.model.kv_cache import KVCache
 from engine.model.mlp import DenseMLP
-from engine.model.norm import rms_norm
+from engine.model.norm import RMSNorm
 from engine.model.rotary import RotaryTable, Rotation
 from engine.model.spec import ModelSpec
 from engine.moe.context import MoEStepContext
@@ -33,9 +33,9 @@ class Attention(Protocol):
 class DecoderLayer:
     """Pre-norm attention and feed-forward; exactly one of `dense` and `moe` is set."""
 
-    attention_norm: Tensor
+    attention_norm: RMSNorm
     attention: Attention
-    feed_forward_norm: Tensor
+    feed_forward_norm: RMSNorm
     dense: DenseMLP | None
     moe: MoELayer | None
 
@@ -47,14 +47,14 @@ class Decoder:
         spec: the model.
         embedding: [V, d].
         layers: in order.
-        norm: [d], final.
+        norm: final.
         head: [V, d].
         rotary: table of the whole context.
     """
 
     def __init__(
         self, *, spec: ModelSpec, embedding: Tensor, layers: tuple[DecoderLayer, ...],
-        norm: Tensor, head: Tensor, rotary: RotaryTable,
+        norm: RMSNorm, head: Tensor, rotary: RotaryTable,
     ) -> None:  # fmt: skip
         self.spec = spec
         self.layers = layers
@@ -87,17 +87,15 @@ class Decoder:
         hidden = functional.embedding(batch.token_ids, self._embedding)
         plan = plan_attention(batch, cache.block_tokens)
         rotation = self._rotary.at(batch.positions)
-        eps = self.spec.norm_eps
         for layer in self.layers:
             if hidden.shape[0]:
-                normed = rms_norm(hidden, layer.attention_norm, eps)
-                hidden = hidden + layer.attention.forward(
-                    normed, batch.positions, batch.slot_mapping, rotation, plan, cache
-                )
-            normed = rms_norm(hidden, layer.feed_forward_norm, eps)
-            hidden = hidden + _feed_forward(layer, normed, context)
+                hidden += layer.attention.forward(
+                    layer.attention_norm(hidden), batch.positions, batch.slot_mapping, rotation,
+                    plan, cache,
+                )  # fmt: skip
+            hidden += _feed_forward(layer, layer.feed_forward_norm(hidden), context)
         wanted = hidden.index_select(0, batch.logits_index)
-        return functional.linear(rms_norm(wanted, self._norm, eps), self._head).float()
+        return functional.linear(self._norm(wanted), self._head).float()
 
 
 def _feed_forward(layer: DecoderLayer, x: Tensor, context: MoEStepContext) -> Tensor:

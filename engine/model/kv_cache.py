@@ -6,19 +6,20 @@ from torch import Tensor
 from engine.model.spec import AttentionSpec, GQASpec, ModelSpec
 
 
-def cached_width(attention: AttentionSpec) -> int:
-    """Numbers cached for a token and layer: keys and values, or MLA's latent and rotary key."""
+def cached_planes(attention: AttentionSpec) -> tuple[int, int]:
+    """Planes of a layer's cache and their width: keys and values by head, or MLA's one latent."""
     if isinstance(attention, GQASpec):
-        return 2 * attention.kv_heads * attention.head_dim
-    return attention.kv_lora_rank + attention.rope_dim
+        return 2 * attention.kv_heads, attention.head_dim
+    return 1, attention.kv_lora_rank + attention.rope_dim
 
 
 class KVCache:
-    """One tensor [blocks, block_tokens, width] for each layer.
+    """One tensor [planes, blocks, block_tokens, width] for each layer.
 
-    A slot is block · block_tokens + offset. For GQA a row is all keys, then all values, by head;
-    for MLA it is the normalised latent, then the rotated key that all heads share. Which sequence
-    owns which block is the scheduler's business.
+    A slot is block · block_tokens + offset. For GQA the planes are the keys of every head, then
+    the values of every head; for MLA the one plane holds the normalised latent, then the rotated
+    key that all heads share. A plane of its own for each makes what is gathered dense for a product
+    of matrices. Which sequence owns which block is the scheduler's business.
 
     Args:
         spec: the model.
@@ -32,18 +33,17 @@ class KVCache:
     ) -> None:  # fmt: skip
         self.block_tokens = block_tokens
         self.blocks = blocks
-        width = cached_width(spec.attention)
+        planes, width = cached_planes(spec.attention)
         self._layers = tuple(
-            torch.zeros(blocks, block_tokens, width, device=device, dtype=dtype)
+            torch.zeros(planes, blocks, block_tokens, width, device=device, dtype=dtype)
             for _ in spec.layers
         )
+        self._slots = tuple(layer.flatten(1, 2) for layer in self._layers)
 
     def write(self, layer: int, slots: Tensor, rows: Tensor) -> None:
-        """Store rows [T, width] at int64 slots [T]."""
-        self._layers[layer].flatten(0, 1).index_copy_(0, slots, rows)
+        """Store rows [T, planes, width] at int64 slots [T]."""
+        self._slots[layer].index_copy_(1, slots, rows.transpose(0, 1))
 
-    def read(self, layer: int, block_tables: Tensor) -> Tensor:
-        """Gather whole blocks: int64 [S, n] → [S, n · block_tokens, width], unused rows as junk."""
-        sequences, blocks = block_tables.shape
-        gathered = self._layers[layer].index_select(0, block_tables.flatten())
-        return gathered.view(sequences, blocks * self.block_tokens, -1)
+    def read(self, layer: int, blocks: Tensor) -> Tensor:
+        """Gather whole blocks: int64 [n] → [planes, n · block_tokens, width], unused rows junk."""
+        return self._layers[layer].index_select(1, blocks).flatten(1, 2)

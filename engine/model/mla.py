@@ -15,33 +15,30 @@ from engine.model.attend import attend_by_plan, attend_sequence
 from engine.model.attention_plan import AttentionPlan, DecodeGroup, PrefillSequence
 from engine.model.kv_cache import KVCache
 from engine.model.mask import Visibility
-from engine.model.norm import rms_norm
+from engine.model.norm import RMSNorm
 from engine.model.rotary import Rotation
 from engine.model.spec import MLASpec
-
-_LATENT_EPS = 1e-6
-"""Eps of the latent norms, whatever the config's rms_norm_eps says."""
 
 
 @dataclass(frozen=True, slots=True)
 class MLAWeights:
-    """Projections of one layer.
+    """Projections of one layer, rotated pairs of channels as neighbours.
 
     Attributes:
         down: [(q_lora_rank or H · (nope + rope)) + kv_lora_rank + rope, d]: query (compressed where
             there is a q_lora_rank), latent and rotary key in one product.
         down_bias: of it, None without.
-        query_norm: [q_lora_rank], query_up: [H · (nope + rope), q_lora_rank]; None without.
-        latent_norm: [kv_lora_rank].
+        query_norm: over q_lora_rank, query_up: [H · (nope + rope), q_lora_rank]; None without.
+        latent_norm: over kv_lora_rank.
         kv_up: [H · (nope + value), kv_lora_rank].
         out: [d, H · value]; out_bias: [d] or None.
     """
 
     down: Tensor
     down_bias: Tensor | None
-    query_norm: Tensor | None
+    query_norm: RMSNorm | None
     query_up: Tensor | None
-    latent_norm: Tensor
+    latent_norm: RMSNorm
     kv_up: Tensor
     out: Tensor
     out_bias: Tensor | None
@@ -83,32 +80,27 @@ class MLAttention:
         """Write latents and rotated keys; give queries [T, H, nope + rope], rotated."""
         spec, weights = self._spec, self._weights
         down = functional.linear(x, weights.down, weights.down_bias)
-        query, latent, key = torch.split(
-            down,
-            [down.shape[1] - spec.kv_lora_rank - spec.rope_dim, spec.kv_lora_rank, spec.rope_dim],
-            dim=-1,
-        )
-        if weights.query_up is not None:
-            query = functional.linear(
-                rms_norm(query, weights.query_norm, _LATENT_EPS), weights.query_up
-            )
-        query = query.view(-1, spec.heads, spec.nope_dim + spec.rope_dim)
-        # One rotation for all heads' queries and the one shared key.
-        turned = rotation.apply(torch.cat((query[..., spec.nope_dim :], key.unsqueeze(1)), dim=1))
-        latent = rms_norm(latent, weights.latent_norm, _LATENT_EPS)
-        cache.write(self._layer, slots, torch.cat((latent, turned[:, -1]), dim=-1))
-        return torch.cat((query[..., : spec.nope_dim], turned[:, :-1]), dim=-1)
+        query, cached = down.tensor_split([down.shape[1] - spec.kv_lora_rank - spec.rope_dim], 1)
+        rotation.turn_(cached[:, spec.kv_lora_rank :].unsqueeze(1))
+        weights.latent_norm.apply_(cached[:, : spec.kv_lora_rank])
+        cache.write(self._layer, slots, cached.unsqueeze(1))
+        if weights.query_norm is not None and weights.query_up is not None:
+            query = functional.linear(weights.query_norm(query), weights.query_up)
+        query = torch.unflatten(query, 1, (spec.heads, -1))
+        rotation.turn_(query[..., spec.nope_dim :])
+        return query
 
     def _decode(self, query: Tensor, group: DecodeGroup, cache: KVCache) -> Tensor:
         """One query a sequence, [S, H, nope + rope] → [S, H, value], in latent space."""
         spec = self._spec
-        rows = cache.read(self._layer, group.block_tables)
+        rows = cache.read(self._layer, group.block_tables.view(-1)).view(
+            len(query), -1, spec.kv_lora_rank + spec.rope_dim
+        )
         folded = torch.bmm(query[..., : spec.nope_dim].transpose(0, 1), self._absorb_key)
         folded = torch.cat((folded.transpose(0, 1), query[..., spec.nope_dim :]), dim=-1)
-        scores = torch.bmm(folded * spec.softmax_scale, rows.transpose(1, 2))
-        hidden = group.key_positions > group.positions
-        scores = scores.float().masked_fill(hidden[:, None], float("-inf"))
-        weights = scores.softmax(dim=-1).to(query.dtype)
+        mask = group.mask(Visibility(), 1, query.dtype)
+        scores = torch.baddbmm(mask, folded, rows.transpose(1, 2), alpha=spec.softmax_scale)
+        weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)
         latent = torch.bmm(weights, rows)[..., : spec.kv_lora_rank]
         return torch.bmm(latent.transpose(0, 1), self._absorb_value).transpose(0, 1)
 
@@ -116,7 +108,7 @@ class MLAttention:
         """One sequence's queries, [n, H, nope + rope] → [n, H, value], keys expanded."""
         spec = self._spec
         context = sequence.cached + query.shape[0]
-        rows = cache.read(self._layer, sequence.block_table)[0, :context]
+        rows = cache.read(self._layer, sequence.blocks)[0, :context]
         latent, turned = torch.split(rows, [spec.kv_lora_rank, spec.rope_dim], dim=-1)
         expanded = functional.linear(latent, self._weights.kv_up)
         expanded = expanded.view(context, spec.heads, spec.nope_dim + spec.value_dim)

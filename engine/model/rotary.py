@@ -47,7 +47,7 @@ def _yarn(frequencies: Tensor, spec: RotarySpec) -> Tensor:
 
 
 class RotaryTable:
-    """Cosine and sine of every position of the context, rotated in FP32.
+    """Cosine + i·sine of every position of the context, complex64.
 
     Args:
         spec: what to compute.
@@ -56,38 +56,45 @@ class RotaryTable:
     """
 
     def __init__(self, spec: RotarySpec, positions: int, device: torch.device) -> None:
-        self._interleaved = spec.interleaved
         steps = torch.arange(positions, dtype=torch.float32)
         angles = steps[:, None] * inverse_frequencies(spec)
-        self._cos = (angles.cos() * spec.attention_factor).to(device)
-        self._sin = (angles.sin() * spec.attention_factor).to(device)
+        radius = torch.full_like(angles, spec.attention_factor)
+        self._turns = torch.polar(radius, angles).to(device)
 
     def at(self, positions: Tensor) -> "Rotation":
         """The rotation of tokens at `positions`, int64 [T]."""
-        cos = self._cos.index_select(0, positions).unsqueeze(1)
-        sin = self._sin.index_select(0, positions).unsqueeze(1)
-        return Rotation(cos, sin, interleaved=self._interleaved)
+        return Rotation(self._turns.index_select(0, positions).unsqueeze(1))
 
 
 class Rotation:
-    """Cosine and sine [T, 1, width / 2] of one step's tokens, shared by all layers."""
+    """Turns complex64 [T, 1, width / 2] of one step's tokens, shared by all layers."""
 
-    def __init__(self, cos: Tensor, sin: Tensor, *, interleaved: bool) -> None:
-        self._cos = cos
-        self._sin = sin
-        self._interleaved = interleaved
+    def __init__(self, turns: Tensor) -> None:
+        self._turns = turns
 
-    def apply(self, x: Tensor) -> Tensor:
-        """Rotate x [T, H, width]; interleaved pairs come out de-interleaved.
+    def turn_(self, x: Tensor) -> None:
+        """Rotate x [T, H, width] in place, in FP32; pairs are neighbours (see `paired`)."""
+        pairs = torch.unflatten(x, -1, (-1, 2))
+        if x.dtype is torch.float32 and _is_complex(pairs):
+            torch.view_as_complex(pairs).mul_(self._turns)
+            return
+        turned = torch.view_as_complex(pairs.float().contiguous()) * self._turns
+        x.copy_(torch.view_as_real(turned).flatten(-2))
 
-        Their order does not matter: queries and keys are permuted alike, and only their dot product
-        is used.
-        """
-        if self._interleaved:
-            first, second = x[..., 0::2], x[..., 1::2]
-        else:
-            first, second = x.chunk(2, dim=-1)
-        rotated = torch.cat(
-            (first * self._cos - second * self._sin, second * self._cos + first * self._sin), dim=-1
-        )
-        return rotated.to(x.dtype)
+
+def paired(rows: Tensor, heads: int, spec: RotarySpec) -> Tensor:
+    """Rows [heads · width, ...] of a projection so that the two of a rotated pair are neighbours.
+
+    A checkpoint that is not interleaved pairs channel i with i + width / 2. The order itself does
+    not matter: queries and keys are permuted alike, and only their dot product is used.
+    """
+    if spec.interleaved:
+        return rows
+    halves = rows.reshape(heads, 2, spec.width // 2, *rows.shape[1:])
+    return halves.transpose(1, 2).reshape(rows.shape)
+
+
+def _is_complex(pairs: Tensor) -> bool:
+    """Whether neighbours can be seen as complex numbers where they lie."""
+    *strides, _ = pairs.stride()
+    return pairs.storage_offset() % 2 == 0 and all(stride % 2 == 0 for stride in strides)

@@ -6,18 +6,18 @@ all tokens from everyone's ballots (`engine.moe.ballot`). Under per-source-rank 
 decides on its own before the all-gather.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from contract.runtime_config import CapacityDomain, OverflowMode, OverflowPolicy
 from engine.moe import ballot
-from engine.moe.context import CapacityOutcome, CapacityPlan
+from engine.moe.context import CapacityPlan
 from engine.moe.ledger import TALLIES, Entry, Ledger, alone, read
-from engine.moe.outcome import count_outcome, domain_slots
+from engine.moe.outcome import LedgerOutcome, domain_slots
 from engine.moe.overflow import POLICIES, Verdict
 from engine.moe.router import Router
 from engine.moe.routing import Routing
@@ -34,10 +34,10 @@ class Admission:
     Attributes:
         slots: int64 [T_loc, k], physical slot of the group that computes it, -1 where dropped.
         gates: FP32 [T_loc, k], 0 where dropped.
-        rows: rows from rank to rank, [M][M].
-        kept_mass, total_mass: FP32 scalars, gate weights of this rank kept, and before dropping.
+        rows: rows from rank to rank, [M][M]; none in a group of one.
+        kept_mass, total_mass: FP32, gate weights of this rank kept, and before dropping.
         tokens: tokens of the step over the group.
-        outcome: counts what became of them, group-wide.
+        outcome: what became of them, group-wide, to be counted.
         compute_nanoseconds: of every rank, last step.
     """
 
@@ -47,7 +47,7 @@ class Admission:
     kept_mass: Tensor
     total_mass: Tensor
     tokens: int
-    outcome: Callable[[], CapacityOutcome]
+    outcome: LedgerOutcome
     compute_nanoseconds: tuple[int, ...]
 
 
@@ -74,18 +74,18 @@ class Admitter:
         if plan.domain is CapacityDomain.PER_SOURCE_RANK and ballots is not None:
             verdict = self._decide_alone(plan, ballots, counts)
         slots = self._slots(routing.expert_ids, verdict, plan, [len(routing.expert_ids)])
-        ledger, carried = self._share(routing, counts, verdict, slots, ballots, plan)
+        ledger, carried = self._share(counts, verdict, slots, ballots, plan)
         if plan.domain is CapacityDomain.GLOBAL and ballots is not None:
             verdict, slots, ledger = self._decide_together(plan, slots, ledger, ballots, carried)
         gates, kept, total = settled_gates(self.router, routing, verdict)
         return Admission(
             slots=slots,
             gates=gates,
-            rows=ledger.rows.tolist(),
+            rows=[] if ledger.rows is None else ledger.rows.tolist(),
             kept_mass=kept,
             total_mass=total,
             tokens=sum(ledger.tokens),
-            outcome=partial(count_outcome, plan, self.spec, ledger),
+            outcome=LedgerOutcome(plan, self.spec, ledger),
             compute_nanoseconds=ledger.compute_nanoseconds,
         )  # fmt: skip
 
@@ -96,21 +96,22 @@ class Admitter:
         return ballot.cast(routing, bias, POLICIES[plan.policy], self.router, self.spec)
 
     def _share(
-        self, routing: Routing, counts: Tensor, verdict: Verdict | None, slots: Tensor,
-        ballots: Tensor | None, plan: CapacityPlan,
+        self, counts: Tensor, verdict: Verdict | None, slots: Tensor, ballots: Tensor | None,
+        plan: CapacityPlan,
     ) -> tuple[Ledger, Tensor | None]:  # fmt: skip
         """The one all-gather of every layer: everyone's entries, and the carried ballots."""
+        nanoseconds, tallies = self.exchange.compute_nanoseconds(), _tallies(verdict, counts)
+        if self.exchange.group.size == 1:
+            return alone(counts, tallies, len(slots), nanoseconds), None
         (rows_to,), executed = self._rows_and_executed(slots, [len(slots)])
         entry = Entry(
             counts=counts,
             rows_to=rows_to,
             executed_on=executed,
-            tallies=_tallies(verdict, counts),
-            tokens=len(routing.expert_ids),
-            compute_nanoseconds=self.exchange.compute_nanoseconds(),
+            tallies=tallies,
+            tokens=len(slots),
+            compute_nanoseconds=nanoseconds,
         )
-        if self.exchange.group.size == 1:
-            return alone(entry), None
         packed = entry.packed()
         if ballots is None or plan.domain is not CapacityDomain.GLOBAL:
             return read(self.exchange.gather_counts(packed), self.spec.num_experts), None
@@ -151,13 +152,10 @@ class Admitter:
             everyone = group.all_gather_rows(ballots, tokens)
         agreed = self._judge(plan, everyone, counts, limit)
         slots = self._slots(agreed.expert_ids, agreed, plan, tokens)
-        rows, executed = self._rows_and_executed(slots, tokens)
-        ledger = replace(
-            ledger,
-            rows=torch.stack(rows),
-            tallies=_tallies(agreed, counts).unsqueeze(0),
-            executed=executed.unsqueeze(0),
-        )
+        ledger = replace(ledger, tallies=_tallies(agreed, counts).unsqueeze(0))
+        if group.size > 1:
+            rows, executed = self._rows_and_executed(slots, tokens)
+            ledger = replace(ledger, rows=torch.stack(rows), executed=executed.unsqueeze(0))
         start = sum(tokens[: group.rank])
         mine = slice(start, start + tokens[group.rank])
         own = replace(
@@ -180,13 +178,8 @@ class Admitter:
         return slots if verdict is None else slots.masked_fill(~verdict.kept, -1)
 
     def _rows_and_executed(self, slots: Tensor, tokens: list[int]) -> tuple[list[Tensor], Tensor]:
-        """For each source rank int64 [M] rows that it sends, and int64 [M] assignments computed.
-
-        A group of one sends no rows.
-        """
+        """For each source rank int64 [M] rows that it sends, and int64 [M] assignments computed."""
         size = self.exchange.group.size
-        if size == 1:
-            return [slots.new_zeros(1)], (slots >= 0).sum().unsqueeze(0)
         ranks = self.lookup.ranks_of(slots) + 1
         hit = slots.new_zeros(len(slots), size + 1).scatter_(1, ranks, 1)[:, 1:]
         executed = torch.bincount(ranks.flatten(), minlength=size + 1)[1:]
@@ -196,9 +189,15 @@ class Admitter:
 def _tallies(verdict: Verdict | None, counts: Tensor) -> Tensor:
     """int64 [4], `TALLIES`."""
     if verdict is None:
-        return counts.new_zeros(len(TALLIES))
+        return _no_tallies(counts.device)
     silent = 0
     if verdict.num_dropped >= verdict.kept.shape[1]:
         silent = int((~verdict.kept).all(-1).sum())
     tallies = [verdict.num_rerouted, verdict.num_spilled, verdict.num_dropped, silent]
     return torch.tensor(tallies, dtype=torch.int64, device=counts.device)
+
+
+@lru_cache(maxsize=8)
+def _no_tallies(device: torch.device) -> Tensor:
+    with torch.inference_mode(mode=False):
+        return torch.zeros(len(TALLIES), dtype=torch.int64, device=device)

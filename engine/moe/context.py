@@ -1,9 +1,9 @@
 """What an MoE layer needs to know of the step it runs in, beside its input."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -45,10 +45,10 @@ class LayerRecorder(Protocol):
         """A sampled step: the same tokens routed live and by the LKG bias, int64 [T_loc, k]."""
         ...
 
-    def capacity(self, layer: int, outcome: "Callable[[], CapacityOutcome]") -> None:
-        """What capacity did in this step, group-wide numbers (identical on every rank).
+    def capacity(self, layer: int, outcome: "LayerOutcome") -> None:
+        """What capacity did in this step, group-wide (identical on every rank), to be counted.
 
-        `outcome` counts them when called: who calls it after the step costs the step nothing.
+        Who counts a whole step's layers together, after the step, costs the step nothing.
         """
         ...
 
@@ -60,7 +60,10 @@ class LayerRecorder(Protocol):
         ...
 
     def gate_mass(self, kept: Tensor, total: Tensor) -> None:
-        """Scalar sums of this rank's gate weights: kept, and before dropping."""
+        """This rank's gate weights, kept and before dropping, of any shape: their sums count.
+
+        Both are the same tensor where nothing was dropped or rerouted.
+        """
         ...
 
 
@@ -75,18 +78,31 @@ class ScoreSink(Protocol):
         ...
 
 
+class LayerOutcome(Protocol):
+    """What capacity did to one layer in one step: references, nothing counted yet."""
+
+    @property
+    def expert_counts(self) -> Tensor:
+        """int64 [E], assignments over the EP group before capacity."""
+        ...
+
+    def together(self, layers: Sequence[Any]) -> "CapacityOutcome":
+        """Count layers of this step, outcomes of this kind, this one among them or not."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class CapacityOutcome:
-    """Group-wide counts of one layer in one step; 0-dim or small int64 tensors on the device.
+    """Group-wide counts of L layers of one step; int64 tensors on the device.
 
     Attributes:
-        expert_counts: int64 [E], assignments over the EP group before capacity.
+        expert_counts: [L, E], assignments over the EP group before capacity.
         tokens: tokens of the step over the EP group.
         slots: capacity of one expert in slots (None when dropless).
-        overflow: assignments beyond the live capacity, before reroute.
-        overflow_at_rung: int64 [R].
-        rerouted, spilled, dropped, executed, tokens_all_dropped: group-wide counts.
-        card_counts: int64 [M], executed assignments by the rank that computes them.
+        overflow: [L], assignments beyond the live capacity, before reroute.
+        overflow_at_rung: [L, R].
+        rerouted, spilled, dropped, executed, tokens_all_dropped: [L], group-wide counts.
+        card_counts: [L, M], executed assignments by the rank that computes them.
     """
 
     expert_counts: Tensor

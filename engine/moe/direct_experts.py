@@ -10,9 +10,10 @@ products are one `embedding_bag` each, a weighted sum of rows of the weights:
 No sort, no padding, and skew does not matter. FP32 and without gradients.
 """
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from engine.moe.swiglu import swiglu
 
@@ -73,11 +74,20 @@ def _bags(weights: Tensor, experts: Tensor, factors: Tensor, starts: Tensor | No
 
     `starts` int64 [n] joins assignments to bags, [n, w]; None gives [N, w].
     """
-    depth = weights.shape[1]
-    rows = torch.arange(depth, device=weights.device) + (experts * depth).unsqueeze(1)
-    table = weights.view(-1, weights.shape[2])
+    num_slots, depth, width = weights.shape
+    rows = _rows(num_slots, depth, weights.device).index_select(0, experts).view(-1)
     if starts is None:
-        return functional.embedding_bag(rows, table, mode="sum", per_sample_weights=factors)
-    return functional.embedding_bag(
-        rows.view(-1), table, starts * depth, mode="sum", per_sample_weights=factors.view(-1)
-    )
+        starts = torch.arange(0, len(rows), depth, device=weights.device)
+    else:
+        starts = starts * depth
+    # The operation itself: its wrapper in torch.nn.functional costs as much again at decode.
+    return torch.embedding_bag(
+        weights.view(-1, width), rows, starts, mode=0, per_sample_weights=factors.reshape(-1)
+    )[0]
+
+
+@lru_cache(maxsize=16)
+def _rows(num_slots: int, depth: int, device: torch.device) -> Tensor:
+    """The rows of every expert's weights, int64 [S, depth]."""
+    with torch.inference_mode(mode=False):
+        return torch.arange(num_slots * depth, device=device).view(num_slots, depth)

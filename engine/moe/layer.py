@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from contract.runtime_config import DispatchDtype
@@ -90,7 +91,8 @@ class MoELayer:
         out = self._routed_experts(hidden, admission, context)
         if self.weights.shared_gate_up is None or self.weights.shared_down is None:
             return out
-        return out + swiglu(hidden @ self.weights.shared_gate_up) @ self.weights.shared_down
+        shared = swiglu(hidden @ self.weights.shared_gate_up)
+        return torch.addmm(out, shared, self.weights.shared_down)
 
     def _routed_experts(
         self, hidden: Tensor, admission: Admission, context: MoEStepContext

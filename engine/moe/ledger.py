@@ -47,8 +47,8 @@ class Ledger:
     Attributes:
         counts: int64 [M, E].
         expert_counts: int64 [E], the sum of counts over ranks.
-        rows: int64 [M, M], rows from rank to rank.
-        executed: int64 [M, M], assignments of a rank computed on a rank.
+        rows: int64 [M, M], rows from rank to rank; None in a group of one.
+        executed: int64 [M, M], assignments of a rank computed on a rank; None in a group of one.
         tallies: int64 [M, 4].
         tokens: tokens of every rank.
         compute_nanoseconds: of every rank.
@@ -56,23 +56,23 @@ class Ledger:
 
     counts: Tensor
     expert_counts: Tensor
-    rows: Tensor
-    executed: Tensor
+    rows: Tensor | None
+    executed: Tensor | None
     tallies: Tensor
     tokens: tuple[int, ...]
     compute_nanoseconds: tuple[int, ...]
 
 
-def alone(entry: Entry) -> Ledger:
-    """The ledger of a group of one: nothing to gather."""
+def alone(counts: Tensor, tallies: Tensor, tokens: int, compute_nanoseconds: int) -> Ledger:
+    """The ledger of a group of one, from its counts [E] and tallies [4]: it sends no rows."""
     return Ledger(
-        counts=entry.counts.unsqueeze(0),
-        expert_counts=entry.counts,
-        rows=entry.rows_to.unsqueeze(0),
-        executed=entry.executed_on.unsqueeze(0),
-        tallies=entry.tallies.unsqueeze(0),
-        tokens=(entry.tokens,),
-        compute_nanoseconds=(entry.compute_nanoseconds,),
+        counts=counts.unsqueeze(0),
+        expert_counts=counts,
+        rows=None,
+        executed=None,
+        tallies=tallies.unsqueeze(0),
+        tokens=(tokens,),
+        compute_nanoseconds=(compute_nanoseconds,),
     )
 
 

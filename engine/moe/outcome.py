@@ -1,6 +1,7 @@
-"""Group-wide counts of one layer in one step, from every rank's counts."""
+"""Group-wide counts of a step's layers, from every rank's counts: all layers at once."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -31,6 +32,60 @@ def domain_slots(
     ]  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerOutcome:
+    """One layer's `engine.moe.context.LayerOutcome`.
+
+    Attributes:
+        plan: capacity of the live generation.
+        spec: the layer.
+        ledger: everyone's counts, with the tallies and executed counts as decided.
+    """
+
+    plan: CapacityPlan
+    spec: MoESpec
+    ledger: Ledger
+
+    @property
+    def expert_counts(self) -> Tensor:
+        """int64 [E], assignments over the EP group before capacity."""
+        return self.ledger.expert_counts
+
+    def together(self, layers: Sequence["LedgerOutcome"]) -> CapacityOutcome:
+        """Count layers of one step, the same on every rank: a dozen operations for all of them."""
+        plan, tokens = self.plan, self.ledger.tokens
+        ledgers = [layer.ledger for layer in layers]
+        expert_counts = torch.stack([ledger.expert_counts for ledger in ledgers])
+        by_domain = expert_counts.unsqueeze(1)
+        if plan.domain is not CapacityDomain.GLOBAL:
+            by_domain = torch.stack([ledger.counts for ledger in ledgers])
+        limits, slots = _limits(plan, self.spec, tokens, expert_counts.device)
+        beyond = (by_domain.unsqueeze(1) - limits).clamp_min_(0).sum((2, 3))
+        dropless = plan.capacity_factor is None
+        tallies = torch.stack([ledger.tallies for ledger in ledgers]).sum(1)
+        rerouted, spilled, dropped, all_dropped = tallies.unbind(1)
+        executed = [ledger.executed for ledger in ledgers if ledger.executed is not None]
+        # A group of one computes on its only card whatever it does not drop.
+        cards = (
+            torch.stack(executed).sum(1)
+            if executed
+            else (expert_counts.sum(1) - dropped).unsqueeze(1)
+        )
+        return CapacityOutcome(
+            expert_counts=expert_counts,
+            tokens=sum(tokens),
+            slots=None if dropless else slots,
+            overflow=torch.zeros_like(dropped) if dropless else beyond[:, -1],
+            overflow_at_rung=beyond[:, :-1],
+            rerouted=rerouted,
+            spilled=spilled,
+            dropped=dropped,
+            executed=cards.sum(1),
+            tokens_all_dropped=all_dropped,
+            card_counts=cards,
+        )
+
+
 @lru_cache(maxsize=1024)
 def _limits(
     plan: CapacityPlan, spec: MoESpec, tokens: tuple[int, ...], device: torch.device
@@ -40,33 +95,3 @@ def _limits(
     slots = [domain_slots(factor, plan, spec, tokens) for factor in (*capacity.LADDER, live)]
     with torch.inference_mode(mode=False):
         return torch.tensor(slots, device=device).unsqueeze(-1), sum(slots[-1])
-
-
-def count_outcome(plan: CapacityPlan, spec: MoESpec, ledger: Ledger) -> CapacityOutcome:
-    """The outcome of one layer, the same on every rank.
-
-    Args:
-        plan: capacity of the live generation.
-        spec: the layer.
-        ledger: everyone's counts, with the tallies and executed counts as decided.
-    """
-    by_group = plan.domain is CapacityDomain.GLOBAL
-    by_domain = ledger.expert_counts.unsqueeze(0) if by_group else ledger.counts
-    limits, slots = _limits(plan, spec, ledger.tokens, ledger.counts.device)
-    beyond = (by_domain - limits).clamp_min_(0).sum((1, 2))
-    dropless = plan.capacity_factor is None
-    rerouted, spilled, dropped, all_dropped = ledger.tallies.sum(0).unbind()
-    card_counts = ledger.executed.sum(0)
-    return CapacityOutcome(
-        expert_counts=ledger.expert_counts,
-        tokens=sum(ledger.tokens),
-        slots=None if dropless else slots,
-        overflow=beyond.new_zeros(()) if dropless else beyond[-1],
-        overflow_at_rung=beyond[:-1],
-        rerouted=rerouted,
-        spilled=spilled,
-        dropped=dropped,
-        executed=card_counts.sum(),
-        tokens_all_dropped=all_dropped,
-        card_counts=card_counts,
-    )

@@ -25,15 +25,16 @@ def settled_gates(
         verdict: on them; None keeps everything.
 
     Returns:
-        gates FP32 [T, k], 0 where dropped; kept and total, FP32 scalars without gradient.
+        gates FP32 [T, k], 0 where dropped; kept and total, FP32 without gradient, to be summed:
+        the same tensor where nothing changed.
     """
-    total = routing.gates.detach().sum()
+    total = routing.gates.detach()
     if verdict is None:
         return routing.gates, total, total
     if verdict.num_rerouted == 0:
         gates = routing.gates * verdict.kept
-        return gates, gates.detach().sum(), total
+        return gates, gates.detach(), total
     chosen = routing.scores.gather(-1, verdict.expert_ids)
     per_score = routing.gates.sum(-1) / routing.chosen.sum(-1).clamp_min(TINY)
-    kept = ((chosen * verdict.kept).sum(-1) * per_score).sum()
+    kept = (chosen * verdict.kept).sum(-1) * per_score
     return router.gates(chosen) * verdict.kept, kept.detach(), total

@@ -1,6 +1,5 @@
 """The recorder of an engine that records nothing."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -8,7 +7,7 @@ from torch import Tensor
 from engine.telemetry.counts import RankCounts
 
 if TYPE_CHECKING:
-    from engine.moe.context import CapacityOutcome
+    from engine.moe.context import LayerOutcome
 
 
 class NullRecorder:
@@ -25,7 +24,7 @@ class NullRecorder:
     ) -> None:
         """Ignore."""
 
-    def capacity(self, layer: int, outcome: "Callable[[], CapacityOutcome]") -> None:
+    def capacity(self, layer: int, outcome: "LayerOutcome") -> None:
         """Ignore."""
 
     def exchange(

@@ -5,7 +5,7 @@ device operations add the whole step up: nothing per expert in Python, no synchr
 transfer a frame.
 """
 
-from collections.abc import Callable
+import operator
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,7 +18,7 @@ from engine.telemetry.counts import Array, RankCounts
 from engine.telemetry.exchange_log import ExchangeLog
 
 if TYPE_CHECKING:
-    from engine.moe.context import CapacityOutcome
+    from engine.moe.context import CapacityOutcome, LayerOutcome
 
 _SCALARS = (
     "overflow", "rerouted", "spilled", "dropped", "executed", "tokens_all_dropped",
@@ -55,16 +55,14 @@ class StepRecorder:
         self._outcome = torch.zeros(
             layers, len(_SCALARS) + self._rungs + ranks, dtype=torch.int64, device=device
         )
-        self._outcome_views = [self._split_outcome(row) for row in self._outcome]
         self._peak = torch.zeros(layers, dtype=torch.int64, device=device)
         self._required = torch.zeros((), dtype=torch.float32, device=device)
         self._gate_mass = torch.zeros(2, dtype=torch.float64, device=device)
-        self._gate_pairs: list[Tensor] = []
+        self._gates: tuple[list[Tensor], list[Tensor]] = ([], [])
         self._routings: list[tuple[int, Tensor]] = []
         self._tokens: tuple[Tensor, Tensor] | None = None
         self._samples: list[tuple[int, Tensor, Tensor, Tensor]] = []
-        self._pending: list[tuple[int, Callable[[], CapacityOutcome]]] = []
-        self._outcomes: list[tuple[int, CapacityOutcome]] = []
+        self._outcomes: list[tuple[int, LayerOutcome]] = []
         self._overflow_by_generation: dict[int, Tensor] = {}
         self._period_sampled = False
         self._exchanges = ExchangeLog(layers)
@@ -78,14 +76,6 @@ class StepRecorder:
         self._step_first, self._step_last = 0, -1
         self._sampled_steps = 0
         self._sampled_tokens = 0
-
-    def _split_outcome(self, row: Tensor) -> list[Tensor]:
-        scalars = len(_SCALARS)
-        return [
-            *(row[i] for i in range(scalars)),
-            row[scalars : scalars + self._rungs],
-            row[scalars + self._rungs :],
-        ]
 
     def begin_step(self, step: int, generation: int, phase: int) -> None:
         """Name the step that follows: its id, live generation, and phase (0 prefill, 1 decode)."""
@@ -115,13 +105,13 @@ class StepRecorder:
             self._sampled_tokens += live_ids.shape[0]
         self._samples.append((layer, live_ids, counterfactual_ids, bucket_ids))
 
-    def capacity(self, layer: int, outcome: "Callable[[], CapacityOutcome]") -> None:
+    def capacity(self, layer: int, outcome: "LayerOutcome") -> None:
         """What capacity did in this step: group-wide numbers, so rank 0 alone counts them.
 
         Kept by reference and added with the whole step at its end: do not change the tensors.
         """
         if self._rank == 0:
-            self._pending.append((layer, outcome))
+            self._outcomes.append((layer, outcome))
 
     def exchange(
         self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
@@ -131,22 +121,21 @@ class StepRecorder:
         self._exchanges.add(layer, op, wait_seconds, transfer_seconds, bytes_sent, message_bytes)
 
     def gate_mass(self, kept: Tensor, total: Tensor) -> None:
-        """Scalar sums of this rank's gate weights: kept, and before dropping."""
-        self._gate_pairs.append(kept)
-        self._gate_pairs.append(total)
+        """This rank's gate weights, kept and before dropping. Kept by reference, as in `routed`."""
+        self._gates[0].append(kept)
+        self._gates[1].append(total)
 
     def end_step(self) -> None:
         """Add what the step left by reference: a few device operations, whatever the layers."""
         self._add_routings()
-        if self._gate_pairs:
-            self._gate_mass += torch.stack(self._gate_pairs).view(-1, 2).sum(0, dtype=torch.float64)
-            self._gate_pairs.clear()
-        counted = [(layer, outcome()) for layer, outcome in self._pending]
-        self._pending.clear()
-        self._outcomes += [(layer, outcome) for layer, outcome in counted if outcome.tokens]
+        self._add_gates()
         if self._outcomes:
-            self._add_outcomes()
+            layers = [layer for layer, _ in self._outcomes]
+            outcomes = [outcome for _, outcome in self._outcomes]
             self._outcomes.clear()
+            counted = outcomes[0].together(outcomes)
+            if counted.tokens:
+                self._add_outcomes(layers, counted)
 
     def _add_routings(self) -> None:
         if self._routings and self._tokens is not None:
@@ -159,39 +148,43 @@ class StepRecorder:
             self._whatif[1].add(list(zip(layers, counterfactual, strict=True)), buckets)
             self._samples.clear()
 
-    def _add_outcomes(self) -> None:
-        sums: list[Tensor] = []
-        values: list[Tensor] = []
-        for layer, outcome in self._outcomes:
-            sums += self._outcome_views[layer]
-            values += [
-                outcome.overflow, outcome.rerouted, outcome.spilled, outcome.dropped,
-                outcome.executed, outcome.tokens_all_dropped, outcome.overflow_at_rung,
-                outcome.card_counts,
-            ]  # fmt: skip
-            self._slots[layer] += self._experts * (outcome.slots or 0)
-        torch._foreach_add_(sums, values)
-        self._add_peaks()
-        self._add_generation()
+    def _add_gates(self) -> None:
+        kept, total = self._gates
+        if not total:
+            return
+        sides = [total] if all(map(operator.is_, kept, total)) else [kept, total]
+        sums = [torch.cat([gates.view(-1) for gates in side]).sum(dtype=torch.float64)
+                for side in sides]  # fmt: skip
+        self._gate_mass[0] += sums[0]
+        self._gate_mass[1] += sums[-1]
+        self._gates = ([], [])
 
-    def _add_peaks(self) -> None:
-        layers = [layer for layer, _ in self._outcomes]
-        tokens = self._outcomes[0][1].tokens
-        peaks = torch.stack([outcome.expert_counts for _, outcome in self._outcomes]).amax(1)
-        if layers == list(range(self._layers)):
+    def _add_outcomes(self, layers: list[int], counted: "CapacityOutcome") -> None:
+        scalars = [
+            counted.overflow, counted.rerouted, counted.spilled, counted.dropped,
+            counted.executed, counted.tokens_all_dropped,
+        ]  # fmt: skip
+        added = torch.cat(
+            [torch.stack(scalars, dim=1), counted.overflow_at_rung, counted.card_counts], dim=1
+        )
+        peaks = counted.expert_counts.amax(1)
+        if len(layers) == self._layers:
+            self._outcome += added
             torch.maximum(self._peak, peaks, out=self._peak)
         else:
+            self._outcome[layers] += added
             self._peak[layers] = torch.maximum(self._peak[layers], peaks)
+        for layer in layers:
+            self._slots[layer] += self._experts * (counted.slots or 0)
         # Without overflow at the first rung C = 1 would have done, whatever the peak: cap_min held.
-        overflows = torch.stack([outcome.overflow_at_rung[0] for _, outcome in self._outcomes]) > 0
-        needed = (peaks * overflows).amax() * (self._experts / (tokens * self._top_k))
+        held = peaks * (counted.overflow_at_rung[:, 0] > 0)
+        needed = held.amax() * (self._experts / (counted.tokens * self._top_k))
         torch.maximum(self._required, needed.clamp_min(1.0), out=self._required)
+        self._add_generation(len(layers) * counted.tokens * self._top_k, counted.overflow.sum())
 
-    def _add_generation(self) -> None:
+    def _add_generation(self, assignments: int, overflow: Tensor) -> None:
         counted = self._assignments_by_generation
-        step = sum(outcome.tokens for _, outcome in self._outcomes) * self._top_k
-        counted[self._generation] = counted.get(self._generation, 0) + step
-        overflow = torch.stack([outcome.overflow for _, outcome in self._outcomes]).sum()
+        counted[self._generation] = counted.get(self._generation, 0) + assignments
         before = self._overflow_by_generation.get(self._generation)
         self._overflow_by_generation[self._generation] = (
             overflow if before is None else before + overflow

@@ -1,11 +1,9 @@
 """A recorder in front of the recorder: keeps a step's group-wide counts for who moves the bias."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
-from engine.moe.context import CapacityOutcome, LayerRecorder
+from engine.moe.context import LayerOutcome, LayerRecorder
 
 
 class GroupCounts:
@@ -35,11 +33,10 @@ class GroupCounts:
         """Pass on."""
         self._recorder.sampled(layer, live_ids, counterfactual_ids, bucket_ids)
 
-    def capacity(self, layer: int, outcome: Callable[[], CapacityOutcome]) -> None:
+    def capacity(self, layer: int, outcome: LayerOutcome) -> None:
         """Keep the counts and pass on."""
-        counted = outcome()
-        self.expert_counts[layer].copy_(counted.expert_counts)
-        self._recorder.capacity(layer, lambda: counted)
+        self.expert_counts[layer].copy_(outcome.expert_counts)
+        self._recorder.capacity(layer, outcome)
 
     def exchange(
         self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,

@@ -18,6 +18,7 @@ from engine.model.checkpoint.files import read_config, tensor_files
 from engine.model.checkpoint.source import TensorSource
 from engine.model.decoder import Decoder, DecoderLayer
 from engine.model.families.registry import read_spec
+from engine.model.norm import RMSNorm
 from engine.model.rotary import RotaryTable
 from engine.model.spec import ModelSpec
 from engine.moe.layer import MoELayer
@@ -73,7 +74,7 @@ def load_model(
         layers = tuple(
             _read_layer(source, spec, index, placement, group) for index in range(len(spec.layers))
         )
-        norm = source.take("model.norm.weight", spec.hidden)
+        norm = _norm(source, spec, "model.norm")
         head = embedding
         if not spec.tied:
             head = source.take("lm_head.weight", spec.vocabulary, spec.hidden)
@@ -166,12 +167,17 @@ def _read_layer(
         row = None if placement is None else placement[moe_index].tolist()
         moe = MoELayer(moe_index, spec.moe, experts, group, row)
     return DecoderLayer(
-        attention_norm=source.take(f"{stem}.input_layernorm.weight", spec.hidden),
+        attention_norm=_norm(source, spec, f"{stem}.input_layernorm"),
         attention=read_attention(source, spec, index),
-        feed_forward_norm=source.take(f"{stem}.post_attention_layernorm.weight", spec.hidden),
+        feed_forward_norm=_norm(source, spec, f"{stem}.post_attention_layernorm"),
         dense=dense,
         moe=moe,
     )
+
+
+def _norm(source: TensorSource, spec: ModelSpec, name: str) -> RMSNorm:
+    weight = source.take(f"{name}.weight", spec.hidden)
+    return RMSNorm(weight, width=spec.hidden, eps=spec.norm_eps, device=weight.device)
 
 
 def _may_ignore(name: str, spec: ModelSpec) -> bool:

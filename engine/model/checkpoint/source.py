@@ -22,7 +22,7 @@ class TensorSource:
     """
 
     def __init__(self, files: tuple[Path, ...], device: torch.device, dtype: torch.dtype) -> None:
-        self._device = device
+        self.device = device
         self._dtype = dtype
         self._open = ExitStack()
         self._by_name: dict[str, Any] = {}
@@ -76,7 +76,7 @@ class TensorSource:
         """
         self.check(name, shape)
         tensor: Tensor = self._by_name[name].get_tensor(name)
-        return tensor.to(device=self._device, dtype=dtype or self._dtype)
+        return tensor.to(device=self.device, dtype=dtype or self._dtype)
 
     def take_rows(self, name: str, rows: list[int], *shape: int) -> Tensor:
         """Read only these rows of the first dimension of a tensor of this shape.
@@ -89,7 +89,7 @@ class TensorSource:
         picked = [stored[row : row + 1] for row in rows]
         empty = torch.empty(0, *shape[1:], dtype=self._dtype)
         joined = torch.cat(picked) if picked else empty
-        return joined.to(device=self._device, dtype=self._dtype)
+        return joined.to(device=self.device, dtype=self._dtype)
 
     def finish(self, may_ignore: Callable[[str], bool]) -> None:
         """Refuse a checkpoint with a tensor that nothing took.

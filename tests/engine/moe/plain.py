@@ -1,6 +1,6 @@
 """The obvious MoE, token by token, and small layers to hold against it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 
 import torch
@@ -30,13 +30,25 @@ class KeepingRecorder(NullRecorder):
         self.samples.append((layer, live_ids, counterfactual_ids, bucket_ids))
 
     def capacity(self, layer, outcome):
-        self.outcomes.append(outcome())
+        self.outcomes.append(of_layer(outcome.together([outcome]), 0))
 
     def exchange(self, *exchange):
         self.exchanges.append(exchange)
 
     def gate_mass(self, kept, total):
-        self.masses.append((float(kept), float(total)))
+        self.masses.append((float(kept.sum()), float(total.sum())))
+
+
+def of_layer(counted, layer):
+    """The part of a `CapacityOutcome` that is one layer's."""
+    return replace(
+        counted,
+        **{
+            each.name: getattr(counted, each.name)[layer]
+            for each in fields(counted)
+            if isinstance(getattr(counted, each.name), torch.Tensor)
+        },
+    )
 
 
 def make_spec(kind=RouterKind.SIGMOID_BIAS, *, experts=16, top_k=4, hidden=24, width=10):

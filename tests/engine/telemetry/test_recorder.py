@@ -1,4 +1,4 @@
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from engine.moe.context import CapacityOutcome
 from engine.telemetry.null_recorder import NullRecorder
 from engine.telemetry.recorder import StepRecorder
 
-LAYERS, EXPERTS, TOP_K, RANKS = 3, 8, 2, 2
+LAYERS, EXPERTS, TOP_K, RANKS, SLOTS = 3, 8, 2, 2, 2
 
 
 def recorder(rank: int = 0) -> StepRecorder:
@@ -26,15 +26,24 @@ def tokens(count: int, seed: int = 0):
     return ids, buckets, decode
 
 
-def outcome(counts: torch.Tensor, tokens: int, slots: int = 2) -> CapacityOutcome:
-    overflow = (counts - slots).clamp(min=0).sum()
-    zero = torch.tensor(0)
-    return CapacityOutcome(
-        expert_counts=counts, tokens=tokens, slots=slots, overflow=overflow,
-        overflow_at_rung=torch.full((len(CAPACITY_LADDER),), 5), rerouted=zero, spilled=zero,
-        dropped=overflow, executed=counts.sum() - overflow, tokens_all_dropped=zero,
-        card_counts=torch.tensor([3, 4]),
-    )  # fmt: skip
+class Outcome:
+    """A layer's counts as an MoE layer would leave them."""
+
+    def __init__(self, expert_counts: torch.Tensor, tokens: int, *, rungs: int = 5) -> None:
+        self.expert_counts = expert_counts
+        self.tokens = tokens
+        self.rungs = rungs
+
+    def together(self, layers: Sequence["Outcome"]) -> CapacityOutcome:
+        counts = torch.stack([layer.expert_counts for layer in layers])
+        overflow = (counts - SLOTS).clamp(min=0).sum(1)
+        none = torch.zeros_like(overflow)
+        return CapacityOutcome(
+            expert_counts=counts, tokens=self.tokens, slots=SLOTS, overflow=overflow,
+            overflow_at_rung=torch.full((len(layers), len(CAPACITY_LADDER)), self.rungs),
+            rerouted=none, spilled=none, dropped=overflow, executed=counts.sum(1) - overflow,
+            tokens_all_dropped=none, card_counts=torch.tensor([[3, 4]] * len(layers)),
+        )  # fmt: skip
 
 
 @settings(max_examples=25, deadline=None)
@@ -76,9 +85,9 @@ def test_capacity_is_counted_on_rank_zero_alone():
     for rank in (0, 1):
         own = recorder(rank)
         own.begin_step(7, generation=3, phase=1)
-        own.capacity(1, lambda: outcome(counts, tokens=8))
+        own.capacity(1, Outcome(counts, tokens=8))
         own.begin_step(8, generation=4, phase=1)
-        own.capacity(1, lambda: outcome(counts, tokens=8))
+        own.capacity(1, Outcome(counts, tokens=8))
         drained = own.drain(period=False)
         if rank:
             assert "overflow" not in drained.arrays
@@ -97,9 +106,7 @@ def test_capacity_is_counted_on_rank_zero_alone():
 def test_a_step_without_overflow_at_the_first_rung_needs_no_more_than_one():
     own = recorder()
     own.begin_step(0, generation=0, phase=1)
-    counted = outcome(torch.tensor([3, 1, 0, 0, 0, 0, 0, 0]), tokens=2)
-    none = replace(counted, overflow_at_rung=torch.zeros(6, dtype=torch.int64))
-    own.capacity(0, lambda: none)
+    own.capacity(0, Outcome(torch.tensor([3, 1, 0, 0, 0, 0, 0, 0]), tokens=2, rungs=0))
     assert own.drain(period=False).required_capacity_factor == 1.0
     assert own.drain(period=False).required_capacity_factor == 0.0
 
@@ -171,7 +178,7 @@ def test_recording_works_inside_inference_mode():
     with torch.inference_mode():
         own.begin_step(0, 0, 0)
         own.routed(0, *tokens(4))
-        own.capacity(0, lambda: outcome(torch.ones(EXPERTS, dtype=torch.int64), tokens=4))
+        own.capacity(0, Outcome(torch.ones(EXPERTS, dtype=torch.int64), tokens=4))
         own.gate_mass(torch.tensor(1.0), torch.tensor(1.0))
     assert own.drain(period=False).arrays["assignments"].sum() == 8
 
