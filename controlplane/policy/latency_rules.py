@@ -111,7 +111,7 @@ def _fewer(snapshot: Snapshot, config: RuntimeConfig, policy: Policy, told: str)
     target = max(rules.floor, target)
     if target >= current:
         blocked: Reason | None = Reason.AT_BOUND
-        explanation = f"{told}; concurrency {current} is at its floor."
+        explanation = f"{told}; concurrency {current} is at its floor of {rules.floor}."
     elif 0 < running <= target or 0 < running < current * _APP_LIMITED:
         blocked = Reason.KNOB_INERT
         explanation = (

@@ -26,8 +26,9 @@ def literal_candidates(snapshot: Snapshot, config: RuntimeConfig) -> list[Candid
     if value.get(SloName.OVERFLOW, 0.0) > OVERFLOW_LIMIT:
         return [_wish(Knob.CAPACITY_FACTOR, config.capacity_factor, CAPACITY, 1, SloName.OVERFLOW)]
     if value.get(SloName.TTFT, 0.0) > TTFT_LIMIT_SECONDS:
-        fits = max(config.max_concurrency, CHUNK) == CHUNK
-        wish = _wish(Knob.CHUNK_SIZE, config.chunk_size, CHUNK, -1, SloName.TTFT, fits=fits)
+        least = config.max_concurrency
+        bound = "" if least <= CHUNK else f": {CHUNK} would be under the concurrency {least}"
+        wish = _wish(Knob.CHUNK_SIZE, config.chunk_size, CHUNK, -1, SloName.TTFT, bound=bound)
         return [wish]
     if value.get(SloName.TPOT, 0.0) > TPOT_LIMIT_SECONDS:
         target = max(1, math.floor(config.max_concurrency * FACTOR))
@@ -36,14 +37,15 @@ def literal_candidates(snapshot: Snapshot, config: RuntimeConfig) -> list[Candid
 
 
 def _wish(
-    knob: Knob, current: Value, target: Value, direction: int, slo: SloName, *, fits: bool = True
+    knob: Knob, current: Value, target: Value, direction: int, slo: SloName, *, bound: str = ""
 ) -> Candidate:
-    blocked = None if fits and current != target else Reason.AT_BOUND
+    blocked = Reason.AT_BOUND if bound or current == target else None
     return Candidate(
         knob=knob, current=current, target=target, direction=direction, target_slo=slo,
         reason=Reason.LITERAL_RULE, blocked=blocked, predicted="the article does not say",
         explanation=(
             f"The article's rule: {slo} is over its limit, so {knob} becomes {target}."
-            if blocked is None else f"The article's rule has nothing left: {knob} is {current}."
+            if blocked is None
+            else f"The article's rule has nothing left: {knob} is {current}{bound}."
         ),
     )  # fmt: skip

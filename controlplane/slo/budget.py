@@ -9,7 +9,8 @@ def budget_remaining(bad: int, total: int, *, budget: float, state: SloState) ->
     """1 - bad ÷ total ÷ budget; None while nothing can be said.
 
     Nothing can be said of an SLO that is inconclusive, nor of so few events that a single bad one
-    would be more than the whole budget: one slow request of an idle engine is not "-9,900 %".
+    would be more than the whole budget: one slow request of an idle engine is not "-9,900 %". A
+    breach is sure of itself (it has its own least n and a confidence bound): what it spent is said.
 
     Args:
         bad: events over the threshold.
@@ -17,6 +18,7 @@ def budget_remaining(bad: int, total: int, *, budget: float, state: SloState) ->
         budget: allowed bad ratio, 0 to 1.
         state: what was said of the SLO.
     """
-    if state is SloState.INCONCLUSIVE or total * budget < 1.0 - _ROUNDING:
+    is_sure = state is SloState.BREACHED and total > 0
+    if state is SloState.INCONCLUSIVE or not (is_sure or total * budget >= 1.0 - _ROUNDING):
         return None
     return 1.0 - bad / total / budget

@@ -49,7 +49,8 @@ class SloStatus(BaseModel):
         value: p99 in seconds (from merged histograms), or overflow ratio; None without events.
         room_ratio: 1 - value/threshold, negative when over it.
         budget_remaining_ratio: error budget left over the history that is stored; None while
-            inconclusive or stale, and below as many events as make one bad one affordable.
+            inconclusive or stale, and, unless breached, below as many events as make one bad one
+            affordable.
         n: events behind `value`.
         interpolated: the counts over the threshold are interpolated: they come from another
             engine's histogram, which has no bound at the threshold.

@@ -243,6 +243,20 @@ def test_concurrency_stops_at_one():
     assert decision.escalate
 
 
+def test_a_chunk_outside_its_bounds_says_what_they_are():
+    state = config_state(chunk_size=256, max_concurrency=200)
+    found = decide(
+        snapshot(slos=slos(tpot=0.09), config=state, load=load(prefill_token_share=0.6)), DEFAULT
+    )
+    told = [known(found.proposal).explanation] if found.proposal else []
+    told += [lost.explanation for lost in found.alternatives]
+    assert any(
+        "Chunk size 128 is outside its bounds (256 to 2048, and at least the concurrency 200)"
+        in each
+        for each in told
+    )
+
+
 def test_ttft_grows_chunks_when_tpot_has_room():
     decision = decide(snapshot(slos=slos(ttft=0.4, tpot=0.03)), DEFAULT)
     assert made(decision) == (Knob.CHUNK_SIZE, 512, 1024)

@@ -20,6 +20,10 @@ def test_from_as_many_events_on_as_make_one_bad_one_affordable_it_is_a_share():
     assert left(3, 100, SloState.BREACHED) == pytest.approx(-2.0)
 
 
+def test_a_breach_is_sure_enough_to_say_what_it_spent():
+    assert left(40, 40, SloState.BREACHED) == pytest.approx(-99.0)
+
+
 @pytest.mark.parametrize(
     ("bad", "total", "state"),
     [(0, 0, SloState.MET), (1, 1, SloState.MET), (0, 99, SloState.MET),
