@@ -76,8 +76,9 @@ class Placement:
     def rank_load(self, loads: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Load of every rank, [L, M], when replicas share an expert's load [L, E] equally."""
         layers = np.arange(len(loads))[:, None]
-        copies = np.stack([self.replicas(layer) for layer in range(len(loads))])
-        shares: npt.NDArray[np.float64] = (loads / copies)[layers, self.physical_to_logical]
+        if self.has_replicas:
+            loads = loads / np.stack([self.replicas(layer) for layer in range(len(loads))])
+        shares: npt.NDArray[np.float64] = loads[layers, self.physical_to_logical]
         by_rank: npt.NDArray[np.float64] = shares.reshape(len(loads), self.ranks, -1).sum(-1)
         return by_rank
 

@@ -72,6 +72,11 @@ class Conditions:
     clock_offset: float = 0.0
     down: bool = False
 
+    @property
+    def is_plain_routing(self) -> bool:
+        """Whether tokens are routed as in healthy traffic."""
+        return not self.forced and float(self.mix[0]) == 1.0
+
     def slowest(self) -> float:
         """Times as long as the slowest rank computes."""
         return max(self.slow.values(), default=1.0)

@@ -121,7 +121,7 @@ def overflow(
     for steps, kind, load in kinds:
         assigned = steps * kind.tokens * top_k
         spent += assigned
-        rate += load.over.at_rung / (load.tokens * top_k) * assigned
+        rate += load.at_rung / (load.tokens * top_k) * assigned
         ranks += load.ranks * (steps * kind.tokens / load.tokens)
         if load.rung is not None:
             slots += (
@@ -135,7 +135,7 @@ def overflow(
                     cap_min=governed.config.cap_min,
                 )
             )
-        required = np.maximum(required, load.over.required)
+        required = np.maximum(required, load.required)
         counted.required_factor = max(counted.required_factor, load.required_factor)
     share = rate / max(spent, 1.0)
     at_rung = np.minimum(np.rint(share * totals).astype(np.int64), totals)

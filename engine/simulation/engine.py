@@ -18,7 +18,7 @@ from engine.simulation.framing import Said, frame_of
 from engine.simulation.load import StepLoad, StepLoads
 from engine.simulation.serving.batch import Batch, Limits, Running
 from engine.simulation.serving.serve import StepKind, Tick, serve
-from engine.simulation.serving.step_clock import StepClock, StepCost
+from engine.simulation.serving.step_clock import StepCost
 from engine.simulation.serving.traffic import Arrivals
 from engine.simulation.settings import SimulationSettings
 from engine.simulation.state import Governed
@@ -49,7 +49,7 @@ class SimulatedEngine:
         self.last_step_tokens = float(settings.runtime.max_concurrency)
         self._generator = np.random.default_rng([settings.seed, 2])
         self._router = self.model.router()
-        self._clock = StepClock(self.model.shape, settings.where, settings.layout)
+        self._clock = self.model.shared.clock(self.model.shape, settings.where, settings.layout)
         self._batch = Batch()
         self._buckets = Buckets.fresh(self.model.layers, self.model.shape.experts)
         self._period = Period()
@@ -57,6 +57,8 @@ class SimulatedEngine:
         self._loads: StepLoads | None = None
         self._lkg_selection: Floats | None = None
         self._selection_key: tuple[object, ...] = ()
+        self._selection_of: tuple[object, ...] = ()
+        self._checkpoint = self.governed.live_hash
         self._past: list[tuple[float, Floats]] = []
         self._kv_tokens = self._kv_capacity()
         self._buckets.renew(self._generator, 256.0, 0.0)
@@ -226,19 +228,17 @@ class SimulatedEngine:
             governed.live_hash, governed.lkg_hash, conditions.mix.tobytes(), conditions.forced,
         )  # fmt: skip
         known = self._loads
-        if (
-            known is not None
-            and known.config is governed.config
-            and known.placement is governed.placement
-            and key == self._selection_key
-        ):
+        seen = governed.config, governed.placement
+        if known is not None and key == self._selection_key and _same(seen, self._selection_of):
             return known
-        self._selection_key = key
+        self._selection_key, self._selection_of = key, seen
         live = self._selected(governed.live_bias)
         self._lkg_selection = None
         if governed.lkg_bias is not None and governed.live_hash != governed.lkg_hash:
             self._lkg_selection = self._selected(governed.lkg_bias)
         self._loads = StepLoads(live, governed.config, governed.placement, self.model.shape.top_k)
+        if governed.live_hash == self._checkpoint and conditions.is_plain_routing:
+            self._loads = self.model.shared.healthy(self._loads)
         return self._loads
 
     def _selected(self, bias: npt.NDArray[np.float32] | None) -> Floats:
@@ -275,6 +275,11 @@ class SimulatedEngine:
     def silent(self) -> bool:
         """Whether this tick's frame is lost on its way."""
         return self.conditions.down or self.conditions.outage is Outage.LOSE
+
+
+def _same(these: tuple[object, ...], those: tuple[object, ...]) -> bool:
+    """The very same objects: a commit brings new ones."""
+    return len(these) == len(those) and all(a is b for a, b in zip(these, those, strict=True))
 
 
 def _joined(kinds: list[StepKind]) -> StepKind:

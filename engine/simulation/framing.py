@@ -113,7 +113,7 @@ def _exchanged(said: Said) -> dict[str, "np.ndarray[tuple[int, ...], np.dtype[np
     for op, name in enumerate(OPS):
         row = setting.row(name)
         for count, kind, load in said.kinds:
-            rows = load.computed.sum() * (kind.tokens / load.tokens)
+            rows = load.computed * (kind.tokens / load.tokens)
             sent[op] += count * rows * row * (1.0 - 1.0 / ranks)
             messages = float(count * engine.model.layers * ranks * (ranks - 1))
             size = rows / engine.model.layers * row / ranks**2

@@ -4,6 +4,7 @@ Everything here depends on bias, traffic mix, forced experts and placement, not 
 computed when one of those changes and looked up in between.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,13 +12,14 @@ import numpy.typing as npt
 
 from contract.runtime_config import CAPACITY_LADDER, OverflowMode, RuntimeConfig
 from engine.parallel.placement import Placement
-from engine.simulation.routing.overflow import StepOverflow, step_overflow
+from engine.simulation.routing.overflow import step_overflow
 
 Floats = npt.NDArray[np.float64]
 _TOKEN_GRID = 0.06
-_SEQUENCE_GRID = 0.4
+_SEQUENCE_GRID = 0.25
 _PACE_GRID = 0.25
-_EXACT_TOKENS = 256
+_EXACT_TOKENS = 64
+"""Loads are computed in the middle of a cell, so that what was asked before changes nothing."""
 
 
 @dataclass
@@ -37,10 +39,13 @@ class StepLoads:
 
     def of(self, tokens: float, sequences: float) -> "StepLoad":
         """The loads of a step of `tokens` tokens from `sequences` sequences."""
-        key = _grid(tokens, _TOKEN_GRID), _grid(sequences, _SEQUENCE_GRID)
-        found = self._known.get(key)
+        cell = _grid(tokens, _TOKEN_GRID)
+        share = min(0, round(math.log(max(sequences, 1.0) / max(tokens, 1.0)) / _SEQUENCE_GRID))
+        found = self._known.get((cell, share))
         if found is None:
-            found = self._known[key] = self._compute(max(1, round(tokens)), sequences)
+            centre = _centre(cell, _TOKEN_GRID)
+            found = self._compute(max(1, round(centre)), centre * math.exp(share * _SEQUENCE_GRID))
+            self._known[cell, share] = found
         return found
 
     def busiest(self, tokens: float) -> float:
@@ -48,10 +53,11 @@ class StepLoads:
         key = _grid(tokens, _PACE_GRID)
         found = self._paces.get(key)
         if found is None:
-            computed = max(1.0, tokens) * self.selection
+            middle = max(1.0, _centre(key, _PACE_GRID))
+            computed = middle * self.selection
             factor = self.config.capacity_fraction
             if factor is not None and self.config.overflow_mode is OverflowMode.ENFORCED:
-                even = max(1.0, tokens) * self.top_k / self.selection.shape[1]
+                even = middle * self.top_k / self.selection.shape[1]
                 computed = np.minimum(computed, max(self.config.cap_min, float(factor) * even))
             found = float(_busiest(self.placement.rank_load(computed)).mean())
             self._paces[key] = found
@@ -68,7 +74,11 @@ class StepLoads:
         if rung is not None and self.config.overflow_mode is OverflowMode.ENFORCED:
             computed = np.maximum(0.0, computed - over.by_expert[rung])
         ranks = self.placement.rank_load(computed)
-        return StepLoad(tokens, over, rung, computed, ranks, _busiest(ranks))
+        mean = np.maximum(computed.mean(axis=1), 1e-9)
+        return StepLoad(
+            tokens, over.at_rung, over.required, rung, float(computed.sum()), ranks,
+            _busiest(ranks), float((over.required / mean).max()),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +87,22 @@ class StepLoad:
 
     Attributes:
         tokens: T that they were computed for.
-        over: overflow. rung: index of the live C, None when dropless.
-        computed: [L, E], assignments that experts compute.
-        ranks: [L, M], the same by rank.
+        at_rung: [R, L], overflow at every rung. required: [L], largest count of one expert.
+        rung: index of the live C, None when dropless.
+        computed: assignments that experts compute, over all layers.
+        ranks: [L, M], the same by layer and rank.
         busiest: [L], load of the busiest rank over the mean, luck of a step included.
+        required_factor: smallest C without overflow.
     """
 
     tokens: int
-    over: StepOverflow
+    at_rung: Floats
+    required: Floats
     rung: int | None
-    computed: Floats
+    computed: float
     ranks: Floats
     busiest: Floats
-
-    @property
-    def required_factor(self) -> float:
-        """Smallest C without overflow."""
-        level = self.computed.shape[1]
-        mean = self.tokens * self.computed.sum(axis=1) / max(1, self.tokens) / level
-        return float((self.over.required / np.maximum(mean, 1e-9)).max())
+    required_factor: float
 
 
 def _busiest(ranks: Floats) -> Floats:
@@ -110,4 +117,10 @@ def _busiest(ranks: Floats) -> Floats:
 def _grid(value: float, width: float) -> int:
     if value <= _EXACT_TOKENS:
         return round(value)
-    return _EXACT_TOKENS + round(float(np.log(value / _EXACT_TOKENS)) / width)
+    return _EXACT_TOKENS + round(math.log(value / _EXACT_TOKENS) / width)
+
+
+def _centre(cell: int, width: float) -> float:
+    if cell <= _EXACT_TOKENS:
+        return float(cell)
+    return _EXACT_TOKENS * math.exp((cell - _EXACT_TOKENS) * width)

@@ -1,7 +1,7 @@
 """The simulated model that all engines of a group serve: popularity, router, checkpoint bias."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ from contract.bias_hash import bias_hash
 from engine.simulation.cost.shape import ModelShape
 from engine.simulation.routing.popularity import DEFAULT_SIGMA, SIGMA, popularity
 from engine.simulation.routing.router import BiasedRouter
+from engine.simulation.shared import Shared
 
 Floats = npt.NDArray[np.float64]
 Bias = npt.NDArray[np.float32]
@@ -36,6 +37,7 @@ class SimulatedModel:
     popularity: Floats
     checkpoint_bias: Bias | None
     expert_set_hash: str
+    shared: Shared = field(default_factory=Shared, compare=False, repr=False)
 
     @classmethod
     def make(

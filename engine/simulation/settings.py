@@ -9,6 +9,8 @@ from engine.simulation.cost.topology import TOPOLOGIES, Topology
 from engine.simulation.model import SimulatedModel
 from engine.simulation.serving.traffic import FittedWorkload, Workload
 
+TOKENS_PER_SEQUENCE = 8
+
 
 @dataclass(frozen=True)
 class SimulationSettings:
@@ -42,7 +44,11 @@ class SimulationSettings:
 def default_runtime(
     ranks: int, *, per_rank: int = 32, mode: OverflowMode = OverflowMode.ENFORCED
 ) -> RuntimeConfig:
-    """Knobs that suit a group of `ranks`: so many sequences a rank, and steps twice as large."""
+    """Knobs that suit a group of `ranks`: so many sequences a rank, and a step budget to go.
+
+    Eight tokens of the budget a sequence is the ratio of the contract's own defaults, 512 to 64.
+    """
     concurrency = min(4096, per_rank * ranks)
-    chunk = next(size for size in CHUNK_SIZES if size >= min(2 * concurrency, CHUNK_SIZES[-1]))
+    wanted = min(TOKENS_PER_SEQUENCE * concurrency, CHUNK_SIZES[-1])
+    chunk = next(size for size in CHUNK_SIZES if size >= wanted)
     return RuntimeConfig(chunk_size=chunk, max_concurrency=concurrency, overflow_mode=mode)

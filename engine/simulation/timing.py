@@ -17,6 +17,7 @@ WAIT_JITTER = 0.02
 """A rank waits at least this share of its own transfer: clocks and kernels differ. Assumed."""
 _SPREAD = ((0.9, 0.25), (1.0, 0.5), (1.12, 0.25))
 """Transfers of a layer scatter around their mean: factor and share. Assumed."""
+_A2A = np.asarray(HISTOGRAM_BOUNDS["a2a"])
 
 
 def cells(name: str, values: Floats, weights: Floats | None = None) -> Floats:
@@ -184,9 +185,9 @@ def _lag(ready: Floats) -> Floats:
 
 def _scattered(values: Floats) -> Floats:
     """One event a row, scattered over the cells of its histogram: [n, cells]."""
-    bounds = np.asarray(HISTOGRAM_BOUNDS["a2a"])
-    grid = np.zeros((len(values), len(bounds) + 1))
-    rows = np.arange(len(values))
-    for factor, share in _SPREAD:
-        np.add.at(grid, (rows, np.searchsorted(bounds, values * factor, side="left")), share)
-    return grid
+    width = len(_A2A) + 1
+    rows = np.arange(len(values)) * width
+    places = [rows + np.searchsorted(_A2A, values * factor, side="left") for factor, _ in _SPREAD]
+    weights = np.repeat([share for _, share in _SPREAD], len(values))
+    grid = np.bincount(np.concatenate(places), weights, minlength=len(values) * width)
+    return grid.reshape(len(values), width).astype(np.float64, copy=False)

@@ -12,7 +12,7 @@ from engine.simulation.serving.step_clock import StepCost
 from engine.simulation.serving.traffic import Arrivals
 
 Floats = npt.NDArray[np.float64]
-BLOCKS = 10
+BLOCKS = 5
 """Blocks of a tick, at least: queues and batches are looked at this often."""
 BLOCK_SECONDS = 2.0
 """A block is no longer than this: short beside the life of a request."""

@@ -81,19 +81,18 @@ class StepClock:
     def _compute(self, decode: float, prefill: float, context: float) -> StepCost:
         ranks, layers = self._layout.ranks, self._shape.moe_layers
         tokens = Tokens(decode / ranks, prefill / ranks, max(context, 1.0), max(context, 1.0))
-        even, double = (
-            step_time(self._shape, self._where, self._layout, tokens, np.full(layers, load))
-            for load in (1.0, 2.0)
-        )
-        experts, dispatch, combine = (
-            float(getattr(even, part).sum()) for part in ("experts", "dispatch", "combine")
+        # One layer with even ranks, one whose busiest rank has twice the mean: each stands for all.
+        spent = step_time(self._shape, self._where, self._layout, tokens, np.array([1.0, 2.0]))
+        (experts, more_experts), (dispatch, more_dispatch), (combine, more_combine) = (
+            (float(part[0]) * layers, float(part[1] - part[0]) * layers)
+            for part in (spent.experts, spent.dispatch, spent.combine)
         )
         return StepCost(
-            fixed=even.attention + even.feed_forward + even.all_reduce + even.overhead,
-            experts=experts, experts_slope=float(double.experts.sum()) - experts,
-            dispatch=dispatch, dispatch_slope=float(double.dispatch.sum()) - dispatch,
-            combine=combine, combine_slope=float(double.combine.sum()) - combine,
-            head=even.head, overlap=self._layout.overlap,
+            fixed=spent.attention + spent.feed_forward + spent.all_reduce + spent.overhead,
+            experts=experts, experts_slope=more_experts,
+            dispatch=dispatch, dispatch_slope=more_dispatch,
+            combine=combine, combine_slope=more_combine,
+            head=spent.head, overlap=self._layout.overlap,
         )  # fmt: skip
 
 
