@@ -1,4 +1,8 @@
-"""Telemetry gap: frames that were lost, or time that no frame covers. A gap is never "clear"."""
+"""Telemetry gap: frames that were lost, or time that no frame covers. A gap is never "clear".
+
+Time between two windows counts: where every frame is missing there is no window at all (an outage,
+a restart, a clock that jumped).
+"""
 
 from controlplane.detectors.finding import DetectorName, Finding, FindingState
 from controlplane.detectors.observed import Observed
@@ -7,7 +11,7 @@ from controlplane.detectors.observed import Observed
 def detect(observed: Observed) -> Finding:
     """Lost frames and coverage of the newest windows. `value` is the covered ratio."""
     settings, newest = observed.settings, observed.newest
-    span = sum(window.end - window.start for window in observed.recent)
+    span = newest.end - observed.recent[0].start
     covered = sum(window.covered_seconds for window in observed.recent)
     missing = sum(window.missing for window in observed.recent)
     ratio = min(1.0, covered / span) if span > 0 else 0.0

@@ -23,6 +23,14 @@ def slots_at_rung(tokens: int, *, experts: int, top_k: int, cap_min: int) -> dic
     return {rung: max(cap_min, math.ceil(Fraction(rung) * load)) for rung in CAPACITY_LADDER}
 
 
+def is_fresh(age: float | None, stale_seconds: float) -> bool:
+    """Whether data of this age may be acted on: not old, and not ahead of this clock.
+
+    An engine whose clock runs ahead would otherwise hide its silence for as long.
+    """
+    return age is not None and abs(age) <= stale_seconds
+
+
 def load_facts(windows: Sequence[EngineWindow], policy: Policy) -> LoadFacts:
     """Level of the newest windows, and the peak of overflow-at-rung over the calm time.
 

@@ -22,6 +22,14 @@ class Hold:
     explanation: str
 
 
+def _told(age: float | None) -> str:
+    if age is None:
+        return "there is no telemetry yet"
+    if age < 0:
+        return f"the newest frame is {-age:.0f} s in the future, so the engine's clock is ahead"
+    return f"the newest frame is {age:.0f} s old"
+
+
 def world_hold(snapshot: Snapshot) -> Hold | None:
     """Reasons that hold everything: observe-only, no data, no engine, a freeze, an action."""
     state = snapshot.config
@@ -29,10 +37,7 @@ def world_hold(snapshot: Snapshot) -> Hold | None:
         return Hold(Reason.OBSERVE_ONLY, f"Holding: {snapshot.observe_only}.")
     if not snapshot.fresh:
         age = snapshot.data_age_seconds
-        told = (
-            "there is no telemetry yet" if age is None else f"the newest frame is {age:.0f} s old"
-        )
-        return Hold(Reason.STALE, f"Holding: {told}.")
+        return Hold(Reason.STALE, f"Holding: {_told(age)}.")
     if not snapshot.reachable or state is None:
         return Hold(Reason.UNREACHABLE, "Holding: the engine's admin API does not answer.")
     if snapshot.frozen or state.frozen:

@@ -68,8 +68,9 @@ class Snapshot(BaseModel):
     Attributes:
         at: unix seconds of the evaluation.
         engine_id, group: whose.
-        data_age_seconds: age of the newest frame; None when there never was one.
-        fresh: whether the telemetry is young enough to act on.
+        data_age_seconds: age of the newest frame, below 0 when the engine's clock is ahead; None
+            when there never was one.
+        fresh: whether the telemetry is of now, so that it may be acted on.
         reachable: whether the engine's admin API answered the last read-back.
         config: the engine's config as last read back.
         observed_generation: generation of the newest frame.

@@ -1,5 +1,6 @@
 """Builds the `Snapshot` of one engine: history → detectors → SLOs → facts → holds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
@@ -12,13 +13,15 @@ from controlplane.actuator.readback import KnownEngine, Readback
 from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.detectors.evaluate import evaluate as detect
+from controlplane.detectors.finding import Attribution, Finding
+from controlplane.detectors.reference import LoadReference
 from controlplane.history.frames import NewestFrame
 from controlplane.history.history import History
 from controlplane.history.window import EngineWindow
-from controlplane.policy.facts import bias_facts, load_facts
+from controlplane.policy.facts import bias_facts, is_fresh, load_facts
 from controlplane.policy.knob import Knob
 from controlplane.policy.policy import Policy
-from controlplane.policy.snapshot import KnobChange, Snapshot
+from controlplane.policy.snapshot import BiasFacts, KnobChange, LoadFacts, Snapshot
 from controlplane.scheduling.references import LoadReferences
 from controlplane.scheduling.windows import AlignedWindows
 from controlplane.slo.evaluate import evaluate as judge
@@ -52,8 +55,32 @@ class _Held:
     pinned: tuple[Knob, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What detectors and facts say of some windows: the same until one of these changes."""
+
+    windows: tuple[EngineWindow, ...]
+    reference: LoadReference | None
+    policy: Policy
+    findings: tuple[Finding, ...]
+    attribution: Attribution
+    bias: BiasFacts
+    load: LoadFacts
+
+    def holds_for(
+        self, windows: Sequence[EngineWindow], reference: LoadReference | None, policy: Policy
+    ) -> bool:
+        """Whether it was said of these; windows are kept whole, so identity tells."""
+        return (
+            reference is self.reference
+            and len(windows) == len(self.windows)
+            and all(a is b for a, b in zip(windows, self.windows, strict=True))
+            and policy == self.policy
+        )
+
+
 class SnapshotBuilder:
-    """Reads everything that `decide` may look at."""
+    """Reads everything that `decide` may look at. Safe to use from any thread."""
 
     def __init__(
         self,
@@ -70,6 +97,7 @@ class SnapshotBuilder:
         self._windows = windows
         self._readback = readback
         self._references = references
+        self._said: dict[str, _Said] = {}
 
     def build(
         self,
@@ -87,20 +115,17 @@ class SnapshotBuilder:
         known = self._readback.known(engine_id)
         with self._database.read() as session:
             held = _held(session, engine_id, group, at)
-        findings, attribution = detect(
-            [] if observe_only else windows[-policy.detectors.history_windows :],
-            self._references.of(engine_id), policy.detectors,
-        )  # fmt: skip
-        age = None if newest is None else max(0.0, at - newest.ended)
+        said = self._say(engine_id, windows, policy, observe_only=bool(observe_only))
+        age = None if newest is None else at - newest.ended
         snapshot = Snapshot(
             at=at, engine_id=engine_id, group=group, data_age_seconds=age,
-            fresh=age is not None and age <= policy.slo.stale_seconds,
+            fresh=is_fresh(age, policy.slo.stale_seconds),
             reachable=known is not None and known.reachable,
             config=None if known is None else known.state,
             observed_generation=None if newest is None else newest.header.config_generation,
-            findings=findings, attribution=None if observe_only else attribution,
+            findings=said.findings, attribution=None if observe_only else said.attribution,
             slos=_measured(judge(windows, at, policy.slo), observe_only),
-            bias=bias_facts(windows), load=load_facts(windows, policy),
+            bias=said.bias, load=said.load,
             in_flight=held.in_flight, changes=held.changes, quarantined=held.quarantined,
             awaiting_approval=held.awaiting, frozen=bool(held.freezes),
             freeze_reason=held.freezes[0].reason if held.freezes else "", pinned=held.pinned,
@@ -108,6 +133,22 @@ class SnapshotBuilder:
             engines_in_group=engines_in_group, observe_only=observe_only,
         )  # fmt: skip
         return Built(snapshot, windows)
+
+    def _say(
+        self, engine_id: str, windows: list[EngineWindow], policy: Policy, *, observe_only: bool
+    ) -> _Said:
+        """Detectors look again when there is a new window, not in every tick."""
+        reference = self._references.of(engine_id)
+        said = self._said.get(engine_id)
+        if said is None or not said.holds_for(windows, reference, policy):
+            rules = policy.detectors
+            looked_at = [] if observe_only else windows[-rules.history_windows :]
+            found = detect(looked_at, reference, rules)
+            said = self._said[engine_id] = _Said(
+                tuple(windows), reference, policy, *found, bias_facts(windows),
+                load_facts(windows, policy),
+            )  # fmt: skip
+        return said
 
     def newest_windows(self, engine_id: str, policy: Policy) -> list[EngineWindow]:
         """The complete windows of an engine up to now, oldest first."""

@@ -61,10 +61,13 @@ class Truth(ContractModel):
 
     Attributes:
         onset, end: seconds on the scenario's clock; None when nothing is wrong.
-        causes: what an attribution may say and be right; empty when nothing is wrong.
-        detectors: at least one of them has to fire.
+        causes: what an attribution has to say, all of it; "unknown" when it must name none; empty
+            when nothing is wrong.
+        detectors, signs: one of these has to show: a detector that fires, an SLO in breach, or
+            "stale" telemetry.
         scope: where, in words.
-        knobs: the changes that mend it; empty when none does.
+        knobs: the changes that mend it, one of which is wanted; empty when none does.
+        eases: changes that mend nothing and are right all the same while it lasts.
         action: the good action, in words.
     """
 
@@ -72,8 +75,10 @@ class Truth(ContractModel):
     end: float | None = None
     causes: tuple[Cause, ...] = ()
     detectors: tuple[str, ...] = ()
+    signs: tuple[Literal["ttft", "tpot", "overflow", "stale"], ...] = ()
     scope: str = ""
     knobs: tuple[str, ...] = ()
+    eases: tuple[str, ...] = ()
     action: str = "none"
 
 

@@ -53,7 +53,12 @@ def to_json(figures: Sequence[Figure]) -> str:
     return json.dumps([figure.as_dict() for figure in figures], indent=2) + "\n"
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def machine() -> str:
     """Usable cores and the processor of this machine."""
     processor = platform.processor() or platform.machine()
-    return f"{len(os.sched_getaffinity(0))} cores, {processor}, Python {platform.python_version()}"
+    return f"{cores()} cores, {processor}, Python {platform.python_version()}"

@@ -1,7 +1,7 @@
 """A scenario as the snapshots that a control plane would have stored while it ran."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from contract.admin import Cause as ConfigCause
@@ -10,7 +10,7 @@ from controlplane.detectors.evaluate import evaluate as detect
 from controlplane.detectors.reference import LoadReference, build_reference
 from controlplane.history.window import EngineWindow
 from controlplane.policy.backtest import Incident
-from controlplane.policy.facts import bias_facts, load_facts
+from controlplane.policy.facts import bias_facts, is_fresh, load_facts
 from controlplane.policy.knob import Knob
 from controlplane.policy.policy import Policy
 from controlplane.policy.snapshot import Snapshot
@@ -36,11 +36,11 @@ def suited(policy: Policy, tick_seconds: float) -> Policy:
 
 
 def incidents_of(scenario: Scenario) -> tuple[Incident, ...]:
-    """The labelled truth, as a backtest takes it; none where nothing could be mended."""
+    """The labelled truth, as a backtest takes it: what mends or eases is no false act."""
     truth = scenario.truth
     if truth.onset is None or truth.end is None:
         return ()
-    knobs = tuple(Knob(name) for name in truth.knobs)
+    knobs = tuple(Knob(name) for name in (*truth.knobs, *truth.eases))
     return (
         Incident(name=scenario.name, onset=EPOCH + truth.onset, end=EPOCH + truth.end, knobs=knobs),
     )
@@ -68,19 +68,22 @@ class SimulatedHistory:
 
     def snapshots(self) -> Iterator[Snapshot]:
         """One a tick; the load reference is taken at the end of the healthy beginning."""
+        for at, arrived in windows_of(self.run):
+            self.take(at, arrived)
+            if self._windows:
+                yield self.evaluate(EPOCH + at)
+
+    def take(self, at: float, arrived: Sequence[EngineWindow]) -> None:
+        """Windows that arrived by `at` seconds on the scenario's clock."""
         rules = self.policy.detectors
         most = max(
             rules.history_windows, round(SLO_SECONDS / rules.window_seconds), REFERENCE_WINDOWS
         )
-        for at, arrived in windows_of(self.run):
-            for window in arrived:
-                self._windows.append(window)
-                while len(self._windows) > most:
-                    self._windows.popleft()
-            if self.reference is None and at >= self.run.scenario.warm_seconds and self._windows:
-                self.reference = build_reference(tuple(self._windows)[-REFERENCE_WINDOWS:])
-            if self._windows:
-                yield self.evaluate(EPOCH + at)
+        self._windows.extend(arrived)
+        while len(self._windows) > most:
+            self._windows.popleft()
+        if self.reference is None and at >= self.run.scenario.warm_seconds and self._windows:
+            self.reference = build_reference(tuple(self._windows)[-REFERENCE_WINDOWS:])
 
     def evaluate(self, at: float) -> Snapshot:
         """What detectors and SLOs say of the windows so far."""
@@ -88,11 +91,11 @@ class SimulatedHistory:
         rules = self.policy.detectors
         newest = windows[-1]
         findings, attribution = detect(windows[-rules.history_windows :], self.reference, rules)
-        age = max(0.0, at - newest.end)
+        age = at - newest.end
         judged = windows[-max(1, round(SLO_SECONDS / rules.window_seconds)) :]
         return Snapshot(
             at=at, engine_id=newest.engine_id, group=newest.header.group, data_age_seconds=age,
-            fresh=age <= self.policy.slo.stale_seconds, reachable=True,
+            fresh=is_fresh(age, self.policy.slo.stale_seconds), reachable=True,
             config=config_state(newest, at), observed_generation=newest.header.config_generation,
             findings=findings, attribution=attribution,
             slos=judge(judged, at, self.policy.slo), bias=bias_facts(judged),

@@ -22,3 +22,10 @@ def test_lost_frames_and_uncovered_time_are_gaps(missing, covered):
 def test_full_coverage_is_no_gap():
     windows = [window(i) for i in range(5)]
     assert telemetry_gap.detect(observed(windows)).state is FindingState.CLEAR
+
+
+def test_an_outage_of_whole_windows_is_a_gap_once_telemetry_is_back():
+    windows = [window(i) for i in (0, 1, 2, 9, 10)]
+    found = telemetry_gap.detect(observed(windows))
+    assert found.state is FindingState.FIRING
+    assert found.value == pytest.approx(5 / 11)

@@ -8,7 +8,8 @@ from controlplane.policy.builtin import DEFAULT
 from controlplane.policy.knob import Knob
 from engine.simulation import scenario as scenarios
 from engine.simulation.run import EPOCH, ScenarioRun
-from trimtab.bench.detect import judge, judge_snapshots
+from trimtab.bench.detect import judge
+from trimtab.bench.judging import judge_snapshots
 from trimtab.simulated.history import SimulatedHistory, incidents_of
 from trimtab.simulated.real_incidents import recorded_names, recorded_run
 from trimtab.simulated.window import windows_of
@@ -45,10 +46,11 @@ def test_a_window_a_tick_and_lost_ones_are_missing():
 
 
 def test_the_ramp_is_found_and_laid_to_the_bias(ramp):
-    scenario, _, snapshots = ramp
-    judged = judge_snapshots(scenario, snapshots)
-    assert judged.right
-    assert judged.cause == "bias"
+    scenario, policy, snapshots = ramp
+    judged = judge_snapshots(scenario, snapshots, policy)
+    assert judged.right_cause
+    assert judged.right_action
+    assert judged.named == {"bias"}
     assert judged.alarms == 0
     assert judged.detected_after is not None
     assert judged.detected_after < 400
@@ -82,15 +84,16 @@ def test_the_same_seed_gives_the_same_snapshots(ramp):
 def test_a_slow_rank_is_laid_to_the_rank_and_never_to_the_bias():
     scenario = shortened("slow-rank", 1200.0)
     judged = judge(ScenarioRun.of(scenario))
-    assert judged.cause == "slow_rank"
-    assert judged.right
+    assert judged.named == {"slow_rank"}
+    assert judged.right_cause
+    assert judged.right_action
 
 
 @pytest.mark.skipif(not recorded_names(), reason="the recordings are not beside the checkout")
 @pytest.mark.parametrize("name", recorded_names())
 def test_a_recorded_hot_expert_is_found_and_not_laid_to_the_bias(name):
     judged = judge(recorded_run(name))
-    assert judged.cause == "traffic"
+    assert judged.named == {"traffic"}
     assert judged.detected_after is not None
     assert judged.detected_after <= 120
     assert judged.alarms == 0
