@@ -1,3 +1,3 @@
 """What crosses the wire between an engine and its control plane: types and names, no behaviour."""
 
-CONTRACT_VERSION = "1.0"
+CONTRACT_VERSION = "1.1"

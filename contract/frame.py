@@ -156,6 +156,9 @@ class FrameHeader(BaseModel):
         required_capacity_factor: smallest C without overflow: largest count of one expert over
             λ = T·k/E of any layer in any step that overflows at C = 1; 0 when no step ran.
         histogram_sums: sum of what a histogram counted, in its unit, by `SUM_KEYS`.
+        saturated: arrays in which a value is at the bound of u32: the true one is larger. (Bytes of
+            an all-to-all can reach it within a second on fast links; a sum over frames is then a
+            lower bound.) Since 1.1.
         probe_nll: last probe result in nats per token, None before the first.
         context_tokens, kv_blocks: sizes.
     """
@@ -204,6 +207,7 @@ class FrameHeader(BaseModel):
     gate_mass_total: float = 0.0
     required_capacity_factor: float = 0.0
     histogram_sums: dict[str, float] = Field(default_factory=dict)
+    saturated: tuple[str, ...] = ()
     probe_nll: float | None = None
 
     def sizes(self) -> dict[str, int]:

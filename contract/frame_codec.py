@@ -12,10 +12,12 @@ numpy and zstandard are used by the codec and nowhere else in the contract: both
 import json
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import zstandard
 from pydantic import ValidationError
 
@@ -23,7 +25,7 @@ from contract.frame import ARRAYS, MAX_FRAME_BYTES, FrameHeader
 from contract.frame_arrays import Counts, FrameError, Listed, Shape, array_list, pack, unpack
 from contract.zstd_blocks import compress_parts
 
-__all__ = ["Counts", "Frame", "FrameError", "decode", "decode_header", "encode"]
+__all__ = ["Counts", "Frame", "FrameError", "decode", "decode_header", "encode", "saturated"]
 
 MAGIC = b"MOEF"
 CODEC_VERSION = 1
@@ -31,6 +33,8 @@ _PREFIX = struct.Struct("<4sBIII")
 _MAX_HEADER_BYTES = 256 * 1024
 _MAX_PAYLOAD_BYTES = 128 * 1024 * 1024
 _LEVEL = 3
+MOST = 0xFFFFFFFF
+"""The largest count that an array can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,21 @@ class Frame:
 
     header: FrameHeader
     arrays: dict[str, Counts] = field(default_factory=dict)
+
+
+def saturated(
+    arrays: Mapping[str, npt.NDArray[np.int64]],
+) -> tuple[dict[str, Counts], tuple[str, ...]]:
+    """Counts as u32, and the names of the arrays in which one had to be cut at the bound.
+
+    The names belong into the header: a cut count is a lower bound, and has to say so.
+    """
+    cut = tuple(name for name, values in arrays.items() if values.size and values.max() > MOST)
+    packed = {
+        name: (np.minimum(values, MOST) if name in cut else values).astype(np.uint32)
+        for name, values in arrays.items()
+    }
+    return packed, cut
 
 
 def encode(frame: Frame) -> bytes:
@@ -104,8 +123,8 @@ def _checked(sizes: dict[str, int], name: str, values: Counts) -> tuple[Counts, 
     if values.shape != shape:
         raise FrameError("shape", f"{name} has shape {values.shape}, the frame says {shape}")
     top = int(values.max()) if values.size else 0
-    if top > 0xFFFFFFFF or (values.size and values.dtype.kind != "u" and values.min() < 0):
-        raise FrameError("range", f"{name} holds {top}, over the bound of {0xFFFFFFFF}")
+    if top > MOST or (values.size and values.dtype.kind != "u" and values.min() < 0):
+        raise FrameError("range", f"{name} holds {top}, over the bound of {MOST}")
     packed = np.ascontiguousarray(values, dtype=np.uint32)
     return packed, max(1, (top.bit_length() + 7) // 8)
 

@@ -14,7 +14,7 @@ from contract.frame import (
     Role,
     SchedulerGauges,
 )
-from contract.frame_codec import Frame
+from contract.frame_codec import Frame, saturated
 from engine.simulation.cost.exchange import ExchangeSetting
 from engine.simulation.counting import Counted
 from engine.simulation.load import StepLoad
@@ -24,7 +24,6 @@ from engine.simulation.timing import Timed, cells
 if TYPE_CHECKING:
     from engine.simulation.engine import SimulatedEngine
 
-_U32 = 0xFFFFFFFF
 BUSY_SHARE = 0.70
 """Streaming multiprocessors that are busy while steps run: kernels that wait for their peers spin,
 so waiting and working look alike. Assumed, and why utilisation hides an imbalance."""
@@ -47,13 +46,12 @@ class Said:
 
 def frame_of(said: Said) -> Frame:
     """Assemble the frame."""
-    header = _header(said)
     arrays = said.counted.arrays | said.timed.arrays | _exchanged(said) | _by_generation(said)
-    packed = {name: np.minimum(values, _U32).astype(np.uint32) for name, values in arrays.items()}
-    return Frame(header, packed)
+    packed, cut = saturated(arrays)
+    return Frame(_header(said, cut), packed)
 
 
-def _header(said: Said) -> FrameHeader:
+def _header(said: Said, cut: tuple[str, ...]) -> FrameHeader:
     engine, governed, settings = said.engine, said.engine.governed, said.engine.settings
     shape, tick = engine.model.shape, said.tick
     routed = said.counted.arrays["assignments"][:, 0].sum(axis=1) // shape.top_k
@@ -89,6 +87,7 @@ def _header(said: Said) -> FrameHeader:
             "gate_mass_total": said.counted.gate_mass_total,
             "required_capacity_factor": said.counted.required_factor,
             "histogram_sums": said.timed.sums,
+            "saturated": cut,
             "simulated_busy_ratio": BUSY_SHARE * min(1.0, busy),
         }
     )  # fmt: skip
@@ -104,7 +103,7 @@ def _by_generation(said: Said) -> dict[str, "np.ndarray[tuple[int, ...], np.dtyp
 
 
 def _exchanged(said: Said) -> dict[str, "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"]:
-    """Bytes and messages of the all-to-all. The u32 of the contract ends at 4.29 GB a frame."""
+    """Bytes and messages of the all-to-all."""
     engine = said.engine
     ranks, shape = engine.settings.layout.ranks, engine.model.shape
     setting = ExchangeSetting(ranks, shape.hidden, shape.experts, shape.top_k)

@@ -1,6 +1,6 @@
 """A frame from the counts of all ranks, the requests of the parent, and the state of the engine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,14 +8,12 @@ import numpy.typing as npt
 
 from contract import CONTRACT_VERSION
 from contract.frame import ARRAYS, HISTOGRAM_BOUNDS, FrameHeader, Role, SchedulerGauges
-from contract.frame_codec import Counts, Frame
+from contract.frame_codec import Counts, Frame, saturated
 from contract.runtime_config import RuntimeConfig
 from engine.telemetry.counts import RankCounts
 from engine.telemetry.exchange_merge import merge_exchanges
 from engine.telemetry.generation_slots import choose_slots, gather
 from engine.telemetry.request_metrics import RequestInterval
-
-_U32 = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,9 @@ class FrameBuilder:
         merged |= exchanged if ranks else {}
         merged |= _by_generation(requests, head, slots)
         merged["request_time"] = requests.request_time
+        packed, cut = _packed(merged)
         header = FrameHeader(
+            saturated=cut,
             contract_version=CONTRACT_VERSION,
             sequence=self._sequence,
             started_unix_seconds=started_unix_seconds,
@@ -113,7 +113,7 @@ class FrameBuilder:
             **_fields(status),
         )
         self._sequence += 1
-        return Frame(header=header, arrays={n: _u32(n, a) for n, a in merged.items()})
+        return Frame(header=header, arrays=packed)
 
 
 def _fields(value: EngineIdentity | FrameStatus) -> dict[str, object]:
@@ -157,9 +157,10 @@ def _cells(bounds: str) -> int:
     return len(HISTOGRAM_BOUNDS[bounds]) + 1
 
 
-def _u32(name: str, values: npt.NDArray[np.int64]) -> Counts:
-    if name not in ARRAYS:
-        raise KeyError(f"unknown frame array {name!r}; known: {', '.join(sorted(ARRAYS))}")
-    if values.size and values.max() > _U32:
-        values = np.minimum(values, _U32)
-    return values.astype(np.uint32)
+def _packed(
+    arrays: Mapping[str, npt.NDArray[np.int64]],
+) -> tuple[dict[str, Counts], tuple[str, ...]]:
+    unknown = sorted(set(arrays) - set(ARRAYS))
+    if unknown:
+        raise KeyError(f"unknown frame array {unknown[0]!r}; known: {', '.join(sorted(ARRAYS))}")
+    return saturated(arrays)

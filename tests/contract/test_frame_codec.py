@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.frame import ARRAYS, MAX_FRAME_BYTES, FrameHeader
-from contract.frame_codec import Frame, FrameError, decode, decode_header, encode
+from contract.frame_codec import Frame, FrameError, decode, decode_header, encode, saturated
 from contract.runtime_config import RuntimeConfig
 
 PREFIX = struct.Struct("<4sBIII")
@@ -203,3 +203,12 @@ def test_a_header_field_out_of_bounds_is_named(field: str, value: object) -> Non
     with pytest.raises(FrameError, match=f"header field {field}") as caught:
         decode(sealed(body))
     assert caught.value.kind == "header"
+
+
+def test_a_count_over_the_bound_is_cut_and_named() -> None:
+    sent = np.array([2**32 + 5, 7], dtype=np.int64)
+    packed, cut = saturated({"a2a_bytes": sent, "overflow": np.array([3, 4])})
+    assert cut == ("a2a_bytes",)
+    assert packed["a2a_bytes"].tolist() == [2**32 - 1, 7]
+    assert packed["overflow"].tolist() == [3, 4]
+    assert all(values.dtype == np.uint32 for values in packed.values())

@@ -5,13 +5,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from engine.errors import BadRequestError
-from engine.simulation.cost.presets import PRESETS, preset
-from engine.simulation.cost.topology import LINKS, TOPOLOGIES, topology
+from engine.simulation.cost.presets import preset as shape_of
+from engine.simulation.cost.topology import LINKS
+from engine.simulation.cost.topology import topology as cluster_of
 from engine.simulation.planning.plan import ENGINES, MAX_CARDS, Demand, plan
 from engine.simulation.planning.u_curve import u_curve
 from trimtab import plan_report
-from trimtab.errors import InputError
+from trimtab.commands.simulated_options import one_sentence, preset_option, topology_option
 from trimtab.plan_picture import draw
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -21,14 +21,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     epilog="Example: trimtab plan --preset deepseek-v3 --gpus 64 --topology hgx-h100 "
     "--picture plan.png"
 )
-@click.option(
-    "--preset",
-    "name",
-    type=click.Choice(list(PRESETS)),
-    default="deepseek-v3",
-    show_default=True,
-    help="Model.",
-)
+@preset_option("deepseek-v3")
 @click.option(
     "--gpus",
     type=click.IntRange(1, MAX_CARDS),
@@ -36,14 +29,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     show_default=True,
     help="Cards of one EP group: N × M.",
 )
-@click.option(
-    "--topology",
-    "where",
-    type=click.Choice(list(TOPOLOGIES)),
-    default="hgx-h100",
-    show_default=True,
-    help="Cards and links.",
-)
+@topology_option("hgx-h100")
 @click.option("--link", type=click.Choice(list(LINKS)), help="Network link, one NIC a card.")
 @click.option(
     "--engine",
@@ -106,26 +92,25 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--json", "json_file", type=_FILE, help="Write everything as JSON.")
 @click.option("--picture", type=_FILE, help="Write a .png or .svg; needs matplotlib.")
 def command(
-    name: str, gpus: int, where: str, link: str | None, engine: str, redundant: tuple[int, ...],
-    decode_per_card: int, context: int, prompt: int, chunk_size: int, capacity_factor: float,
-    skew: float, overlap: bool, json_file: Path | None, picture: Path | None,
+    preset: str, gpus: int, topology: str, link: str | None, engine: str,
+    redundant: tuple[int, ...], decode_per_card: int, context: int, prompt: int, chunk_size: int,
+    capacity_factor: float, skew: float, overlap: bool, json_file: Path | None,
+    picture: Path | None,
 ) -> None:  # fmt: skip
     """Which TP × EP layouts of a model fit, and what the cost model predicts of them."""
     console = Console()
-    try:
-        shape, cluster = preset(name), topology(where, link=link)
+    with one_sentence():
+        shape, cluster = shape_of(preset), cluster_of(topology, link=link)
         demand = Demand(decode_per_card, context, prompt, chunk_size, capacity_factor, skew,
                         overlap)  # fmt: skip
         found = plan(shape, cluster, gpus, demand, engine=engine, redundant=redundant)
         curve = u_curve(shape, cluster, tokens_per_card=decode_per_card, skew=skew)
-    except BadRequestError as error:
-        raise InputError(error.detail) from None
     console.print(plan_report.layouts_table(found))
     console.print(plan_report.memory_table(found))
     console.print(plan_report.curve_table(curve))
     console.print(plan_report.crossing_sentence(curve, cluster))
     if found.best is None:
-        console.print(f"No layout of {gpus} cards fits {name}: add cards or memory.")
+        console.print(f"No layout of {gpus} cards fits {preset}: add cards or memory.")
     if json_file is not None:
         json_file.write_text(plan_report.to_json(found, curve), "utf-8")
     if picture is not None:

@@ -12,14 +12,12 @@ import click
 import httpx
 from rich.console import Console
 
-from engine.errors import BadRequestError, EngineError
 from engine.simulation import scenario as scenarios
-from engine.simulation.cost.presets import PRESETS
-from engine.simulation.cost.topology import TOPOLOGIES
 from engine.simulation.fleet import Fleet, serve_fleet
 from engine.simulation.scenario import Scenario
+from trimtab.commands.simulated_options import one_sentence, preset_option, topology_option
 from trimtab.demo.processes import Child, ChildFailedError, Children, free_port
-from trimtab.errors import InputError
+from trimtab.simulated.recorded import recorded_workload
 from trimtab.simulated.site import FleetRequest, FleetSite
 
 _READY_SECONDS = 60.0
@@ -30,12 +28,8 @@ _CALM = "quiet-normal"
     epilog="Example: trimtab simulate --preset deepseek-v3 --engines 8 --scenario bias-ramp-fast "
     "--speed 10 --standalone"
 )
-@click.option("--preset", type=click.Choice(list(PRESETS)), help="Model.  [default: scenario's]")
-@click.option(
-    "--topology",
-    type=click.Choice(list(TOPOLOGIES)),
-    help="Cards and links.  [default: the scenario's]",
-)
+@preset_option(None)
+@topology_option(None)
 @click.option("--engines", type=click.IntRange(1, 512), default=8, show_default=True)
 @click.option(
     "--group-size",
@@ -73,6 +67,12 @@ _CALM = "quiet-normal"
     help="Requests a second and engine.  [default: the scenario's]",
 )
 @click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Recorded requests in place of fitted ones: Azure 2023 csv, Mooncake jsonl, own jsonl. "
+    "It repeats, and each engine begins elsewhere in it; --rate scales it.",
+)
+@click.option(
     "--control-url",
     default="http://127.0.0.1:8700",
     show_default=True,
@@ -104,7 +104,7 @@ _CALM = "quiet-normal"
 def command(
     preset: str | None, topology: str | None, engines: int, group_size: int, ranks: int | None,
     layers: int | None, name: str, affected: int, speed: float, rate: float | None,
-    control_url: str, standalone: bool, policy: str, port: int, folder: Path,
+    trace: Path | None, control_url: str, standalone: bool, policy: str, port: int, folder: Path,
     duration: float | None, seed: int,
 ) -> None:  # fmt: skip
     """Run a simulated fleet: frames, admin API and faults of real engines, without a card.
@@ -113,27 +113,25 @@ def command(
     """
     logging.basicConfig(level="WARNING", format="%(levelname)s %(name)s: %(message)s")
     spec = {"preset": preset, "topology": topology, "ranks": ranks}
-    try:
+    with one_sentence():
         scenario = _adapted(scenarios.load(name), spec, layers, rate)
+        workload = None if trace is None else recorded_workload(trace, rate)
         control_port = free_port() if standalone else 8700
         url = f"http://127.0.0.1:{control_port}" if standalone else control_url
         site = FleetSite.open(
             FleetRequest(
                 scenario=scenario, engines=engines, group_size=group_size, affected=affected,
                 speed=speed, seed=seed, folder=folder, port=port, control_url=url,
-                control_port=control_port, policy=policy,
+                control_port=control_port, policy=policy, workload=workload,
             )
         )  # fmt: skip
-    except BadRequestError as error:
-        raise InputError(error.detail) from None
     console = Console()
     with _control_plane(site, standalone=standalone, console=console) as watched:
         try:
-            asyncio.run(_run(site, console, duration, watched))
+            with one_sentence():
+                asyncio.run(_run(site, console, duration, watched))
         except ChildFailedError as error:
             raise click.ClickException(str(error)) from None
-        except EngineError as error:
-            raise InputError(error.detail) from None
 
 
 def _adapted(

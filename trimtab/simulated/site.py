@@ -2,12 +2,13 @@
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.simulation.fleet import FleetOptions, Member
 from engine.simulation.scenario import Scenario
+from engine.simulation.serving.traffic import RecordedWorkload
 
 CONTROL_FILE = "control.toml"
 TOKEN_FILE = "tokens.json"  # noqa: S105 - a file name
@@ -21,6 +22,7 @@ class FleetRequest:
         engines: how many, in groups of `group_size`.
         affected: so many engines, from the first, run the scenario's events.
         control_url: where frames go. policy: of a control plane that is started here.
+        workload: recorded requests in place of the scenario's; each engine begins elsewhere in it.
     """
 
     scenario: Scenario
@@ -34,6 +36,7 @@ class FleetRequest:
     control_url: str
     control_port: int
     policy: str
+    workload: RecordedWorkload | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ class FleetSite:
                 engine_id=name, group=_group(index, request.group_size), seed=request.seed + index,
                 boot=boot,
             )  # fmt: skip
+            if request.workload is not None:
+                begin = request.workload.seconds * index / request.engines
+                settings = replace(settings, workload=request.workload, start_at=begin)
             found.append(
                 Member(settings, self.tokens[f"{name}.admin"], self.tokens[f"{name}.telemetry"])
             )

@@ -14,8 +14,10 @@ from engine.simulation.serving.traffic import Arrivals
 Floats = npt.NDArray[np.float64]
 BLOCKS = 5
 """Blocks of a tick, at least: queues and batches are looked at this often."""
-BLOCK_SECONDS = 2.0
-"""A block is no longer than this: short beside the life of a request."""
+BLOCK_SECONDS, MOST_BLOCKS = 2.0, 20
+"""A block is no longer than this, short beside the life of a request, while so many blocks do."""
+
+_MOST_ROUNDS, _SETTLED = 5, 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def serve(
 ) -> Tick:
     """Run a tick of `seconds` from `start`."""
     tick = Tick(seconds)
-    blocks = max(BLOCKS, math.ceil(seconds / BLOCK_SECONDS))
+    blocks = min(MOST_BLOCKS, max(BLOCKS, math.ceil(seconds / BLOCK_SECONDS)))
     length = seconds / blocks
     edges = np.searchsorted(arrivals.offsets, np.arange(1, blocks + 1) * length)
     taken = 0
@@ -138,20 +140,21 @@ def _mixed(
 ) -> tuple[PrefillPlan, StepKind]:  # fmt: skip
     """Steps that hold prompt tokens: decode first, then prompts up to the token budget.
 
-    A step's length and who is in it depend on each other. The length grows far slower than the
-    batch, so one correction is within a percent.
+    A step's length and what is in it depend on each other: from steps of one mean prompt on, until
+    the length stays.
     """
     now, length = block
     left, prompts = batch.running.column(Running.LEFT), batch.running.column(Running.PREFILL)
     decode = float(here.sum())
-    tokens = max(1.0, min(limits.chunk_size - decode, float(prompts.sum())))
-    each, _ = pace.step(decode, tokens, context)
-    decode = _active(left, here, length / each)
-    budget = max(1.0, limits.chunk_size - decode)
-    plan = batch.prefill_plan(now, each, budget, length / each)
-    each, cost = pace.step(decode, max(1.0, plan.per_step), context)
-    plan = batch.prefill_plan(now, each, budget, length / each)
-    kind = StepKind(plan.steps, decode, plan.per_step, decode + plan.prompts, each, cost)
+    tokens = float(prompts.sum()) / np.count_nonzero(prompts)
+    each, cost = pace.step(decode, max(1.0, min(limits.chunk_size - decode, tokens)), context)
+    for _ in range(_MOST_ROUNDS):
+        decode = _active(left, here, length / each)
+        plan = batch.prefill_plan(now, each, max(1.0, limits.chunk_size - decode), length / each)
+        before, (each, cost) = each, pace.step(decode, max(1.0, plan.per_step), context)
+        if abs(each - before) <= _SETTLED * before:
+            break
+    kind = StepKind(plan.steps, decode, plan.per_step, decode + plan.prompts, before, cost)
     return plan, kind
 
 

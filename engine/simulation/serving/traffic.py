@@ -118,12 +118,17 @@ class RecordedWorkload:
     prompts: npt.NDArray[np.int64]
     outputs: npt.NDArray[np.int64]
 
+    @property
+    def seconds(self) -> float:
+        """After so long it starts over."""
+        return float(self.times[-1]) + 1.0
+
     def arrivals(
         self, generator: np.random.Generator, at: float, seconds: float, *, rate: float,  # noqa: ARG002 - a trace has no luck
         prompt: float,
     ) -> Arrivals:  # fmt: skip
         """Requests of one tick of the repeated trace, `rate` times as fast."""
-        length = float(self.times[-1]) + 1.0
+        length = self.seconds
         start, end = at * rate, (at + seconds) * rate
         lap = math.floor(start / length)
         found: list[tuple[Floats, npt.NDArray[np.int64]]] = []
