@@ -147,14 +147,17 @@ def _mixed(
     left, prompts = batch.running.column(Running.LEFT), batch.running.column(Running.PREFILL)
     decode = float(here.sum())
     tokens = float(prompts.sum()) / np.count_nonzero(prompts)
-    each, cost = pace.step(decode, max(1.0, min(limits.chunk_size - decode, tokens)), context)
-    for _ in range(_MOST_ROUNDS):
+    each, _ = pace.step(decode, max(1.0, min(limits.chunk_size - decode, tokens)), context)
+    rounds = 0
+    while True:
+        rounds += 1
         decode = _active(left, here, length / each)
         plan = batch.prefill_plan(now, each, max(1.0, limits.chunk_size - decode), length / each)
-        before, (each, cost) = each, pace.step(decode, max(1.0, plan.per_step), context)
-        if abs(each - before) <= _SETTLED * before:
+        after, cost = pace.step(decode, max(1.0, plan.per_step), context)
+        if rounds == _MOST_ROUNDS or abs(after - each) <= _SETTLED * each:
             break
-    kind = StepKind(plan.steps, decode, plan.per_step, decode + plan.prompts, before, cost)
+        each = after
+    kind = StepKind(plan.steps, decode, plan.per_step, decode + plan.prompts, each, cost)
     return plan, kind
 
 
