@@ -67,7 +67,7 @@ def frames_of_ring(
         .order_by(LoadRing.started)
     )
     if unsealed_only:
-        query = query.where(LoadRing.sealed.is_(False))
+        query = query.where(~LoadRing.sealed)
     listed = session.execute(query).all()
     for boot_id, sequence, slot in listed:
         frame = cache.get(FrameKey(engine_id, boot_id, sequence))
@@ -118,8 +118,26 @@ def frames_of_chunks(
                 yield frame
 
 
-def oldest_ordinal(session: Session, engine_id: str) -> int | None:
-    """The oldest ordinal in the engine's ring; None when it never sent a frame."""
+def oldest_ordinal(session: Session, engine_id: str, ring_frames: int) -> int | None:
+    """The oldest ordinal in the engine's ring; None when it never sent a frame.
+
+    In a ring of this size it lies in the slot after the newest one's. Only when it does not (the
+    size was changed) is every slot looked at: each is a page of its own. Slots beyond the size may
+    hold older frames still.
+    """
+    newest = session.scalar(
+        select(func.max(EngineBoot.last_ordinal)).where(EngineBoot.engine_id == engine_id)
+    )
+    if newest is None:
+        return None
+    oldest = max(0, newest + 1 - ring_frames)
+    there = session.scalar(
+        select(LoadRing.ordinal).where(
+            LoadRing.engine_id == engine_id, LoadRing.slot == oldest % ring_frames
+        )
+    )
+    if there == oldest:
+        return oldest
     return session.scalar(select(func.min(LoadRing.ordinal)).where(LoadRing.engine_id == engine_id))
 
 

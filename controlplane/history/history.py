@@ -61,7 +61,7 @@ class History:
         """Every stored 1 s frame of [start, end), oldest first."""
         with self.database.read() as session:
             found = list(stored.frames_of_ring(session, self.cache, engine_id, start, end))
-            oldest = stored.oldest_ordinal(session, engine_id)
+            oldest = stored.oldest_ordinal(session, engine_id, self.settings.ring_frames)
             if oldest:
                 held = {key_of(frame) for frame in found}
                 found += [

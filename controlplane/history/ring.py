@@ -51,7 +51,7 @@ _NEWEST_ORDINALS = (
 )
 _OLDEST_UNSEALED = (
     select(LoadRing.engine_id, func.min(LoadRing.ordinal))
-    .where(LoadRing.sealed.is_(False), LoadRing.engine_id.in_(_ENGINES))
+    .where(~LoadRing.sealed, LoadRing.engine_id.in_(_ENGINES))
     .group_by(LoadRing.engine_id)
 )
 

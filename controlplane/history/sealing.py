@@ -66,7 +66,7 @@ def due_minutes(
     """
     rows = session.execute(
         select(LoadRing.engine_id, LoadRing.ordinal, LoadRing.started)
-        .where(LoadRing.sealed.is_(False))
+        .where(~LoadRing.sealed)
         .order_by(LoadRing.engine_id, LoadRing.ordinal)
     ).all()
     newest: dict[str, int] = {}
@@ -118,7 +118,7 @@ class Sealer:
             .where(
                 LoadRing.engine_id == due.engine_id,
                 LoadRing.ordinal.in_(due.ordinals),
-                LoadRing.sealed.is_(False),
+                ~LoadRing.sealed,
             )
             .values(sealed=True)
         )
@@ -143,7 +143,11 @@ class Sealer:
     def _read(self, session: Session, due: Due) -> list[_RingFrame]:
         rows = session.execute(
             select(LoadRing.ordinal, LoadRing.boot_id, LoadRing.sequence, LoadRing.slot)
-            .where(LoadRing.engine_id == due.engine_id, LoadRing.ordinal.in_(due.ordinals))
+            .where(
+                LoadRing.engine_id == due.engine_id,
+                LoadRing.ordinal.in_(due.ordinals),
+                ~LoadRing.sealed,  # finds them by the index of what is not sealed
+            )
             .order_by(LoadRing.ordinal)
         ).all()
         found: list[_RingFrame] = []

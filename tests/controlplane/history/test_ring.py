@@ -1,12 +1,14 @@
 """The ring: idempotent, gaps as gaps, and never over an unsealed slot. On both databases."""
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import event, func, select, update
 
 from controlplane.clock import ManualClock
+from controlplane.history.frames import oldest_ordinal
 from controlplane.history.history import History
 from controlplane.history.models import ConfigChange, EngineBoot, LoadRing
 from controlplane.history.ring import Outcome
+from controlplane.history.upkeep import Upkeep
 from controlplane.settings import HistorySettings
 from tests.support.frames import START, make_frame, received
 
@@ -121,3 +123,39 @@ def test_windows_end_at_the_given_time_and_skip_empty_ones(history):
     _append(history, *range(4), *range(8, 10))
     windows = history.windows("e0", START + 10, 2, 5)
     assert [(w.start - START, w.frames) for w in windows] == [(0, 2), (2, 2), (8, 2)]
+
+
+def test_what_is_not_sealed_is_found_by_its_index(sqlite_database):
+    # A plan that walks the ring reads a page for every frame of it, ten times a second.
+    history = History(sqlite_database, HistorySettings(ring_frames=60), ManualClock(START + 300))
+    asked: list[tuple[str, object]] = []
+
+    def note(_connection, _cursor, statement, parameters, _context, many):
+        if "load_ring" in statement and "sealed =" in statement.partition("WHERE")[2] and not many:
+            asked.append((statement, parameters))
+
+    event.listen(sqlite_database.engine, "before_cursor_execute", note)
+    _append(history, *range(70))
+    Upkeep(history).seal()
+    event.remove(sqlite_database.engine, "before_cursor_execute", note)
+    assert len(asked) >= 4
+    with sqlite_database.engine.connect() as connection:
+        for statement, parameters in asked:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            assert "ix_load_ring_unsealed" in str(plan.all()), statement
+
+
+@pytest.mark.parametrize("sizes", [(60, 60), (60, 90), (90, 60)])
+def test_the_oldest_frame_is_known_also_when_the_ring_was_resized(history, sizes):
+    first, second = sizes
+    for size, sequences in ((first, range(100)), (second, range(100, 130))):
+        resized = History(history.database, HistorySettings(ring_frames=size), history.clock)
+        for start in range(sequences[0], sequences[-1] + 1, 10):
+            _append(resized, *range(start, start + 10))
+            with history.database.write() as session:
+                session.execute(update(LoadRing).values(sealed=True))
+    with history.database.read() as session:
+        oldest = oldest_ordinal(session, "e0", second)
+        held = session.scalar(select(func.min(LoadRing.ordinal)).where(LoadRing.slot < second))
+        assert oldest == held
+        assert oldest_ordinal(session, "nobody", second) is None
