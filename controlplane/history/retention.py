@@ -45,15 +45,15 @@ def limits(settings: HistorySettings, now: float) -> Limits:
 
 def expire(session: Session, engine_id: str, limit: Limits, ring_frames: int) -> int:
     """Delete one engine's rows that are over, by its key ranges; gives how many were deleted."""
-    layers = session.scalar(
-        select(func.max(LayerSummary.layer)).where(LayerSummary.engine_id == engine_id)
-    )
     over: list[tuple[Any, list[ColumnElement[bool]]]] = [
         (LoadChunk, [LoadChunk.t0 < limit.by_tier[CHUNKS], ~_pinned(LoadChunk, 60)]),
         (LoadRing, [LoadRing.slot >= ring_frames, LoadRing.sealed.is_(True)]),
         (FrameGap, [FrameGap.ended < limit.events]),
         (ConfigChange, [ConfigChange.at < limit.events]),
     ]
+    layers = session.scalar(
+        select(func.max(LayerSummary.layer)).where(LayerSummary.engine_id == engine_id)
+    )
     for tier in ROLLUP_TIERS:
         cut = limit.by_tier[tier]
         over.append(
@@ -62,23 +62,35 @@ def expire(session: Session, engine_id: str, limit: Limits, ring_frames: int) ->
                 [LoadRollup.tier == tier, LoadRollup.t0 < cut, ~_pinned(LoadRollup, tier)],
             )
         )
-        over += [
-            (
-                LayerSummary,
-                [
-                    LayerSummary.layer == layer,
-                    LayerSummary.tier == tier,
-                    LayerSummary.t0 < cut,
-                    ~_pinned(LayerSummary, tier),
-                ],
-            )
-            for layer in range(0 if layers is None else layers + 1)
-        ]
+        if layers is not None and _has_older(session, engine_id, layers, tier, cut):
+            over += [
+                (
+                    LayerSummary,
+                    [
+                        LayerSummary.layer == layer,
+                        LayerSummary.tier == tier,
+                        LayerSummary.t0 < cut,
+                        ~_pinned(LayerSummary, tier),
+                    ],
+                )
+                for layer in range(layers + 1)
+            ]
     gone = 0
     for table, conditions in over:
         statement = delete(table).where(table.engine_id == engine_id, *conditions)
         gone += cast("CursorResult[Any]", session.execute(statement)).rowcount
     return gone
+
+
+def _has_older(session: Session, engine_id: str, layer: int, tier: int, cut: int) -> bool:
+    """Whether a layer has rows before `cut`: all layers of an interval are written together."""
+    oldest = session.scalar(
+        select(func.min(LayerSummary.t0)).where(
+            LayerSummary.engine_id == engine_id, LayerSummary.layer == layer,
+            LayerSummary.tier == tier,
+        )
+    )  # fmt: skip
+    return oldest is not None and oldest < cut
 
 
 def droppable(session: Session, limit: Limits) -> list[Partition]:
