@@ -204,7 +204,8 @@ class SimulatedEngine:
             [
                 sum(count * kind.prefill for count, kind, _ in kinds),
                 sum(count * kind.decode for count, kind, _ in kinds),
-            ]
+            ],
+            dtype=np.float64,
         )
         exact += self._carry[2:]
         whole = np.floor(exact)

@@ -203,7 +203,7 @@ async def _run(
     serving = asyncio.create_task(serve_fleet(fleet, options, announce))
     begun = time.monotonic()
     try:
-        while not serving.done():
+        while not serving.done() and not fleet.stopped:
             check()
             await asyncio.wait({serving}, timeout=0.5)
             if duration is not None and time.monotonic() - begun >= duration:

@@ -129,6 +129,13 @@ def test_fewer_sequences_at_once_queue_and_shorten_steps():
     assert after.header.gauges.queued > 0
 
 
+def test_an_engine_without_requests_tells_of_time_without_steps():
+    frame = frames(engine(rate=1e-9), 2)[-1]
+    assert frame.header.steps == 0
+    assert frame.header.tokens == (0, 0)
+    assert frame.arrays["assignments"].sum() == 0
+
+
 def test_a_prefill_engine_gives_one_token_and_a_decode_engine_prefills_none():
     roles: tuple[tuple[Literal["prefill", "decode"], int], ...] = (("prefill", 1), ("decode", 0))
     for role, phase in roles:
