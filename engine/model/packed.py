@@ -53,11 +53,15 @@ class PackedSequences(Protocol):
 def build_batch(packed: PackedSequences, block_tokens: int, device: torch.device) -> Batch:
     """Positions, cache slots and padded block tables of a step."""
     counts = packed.num_tokens
-    ends = np.cumsum(counts)
-    owner = np.repeat(np.arange(len(counts)), counts)
-    first = packed.context_lengths - counts
-    positions = np.arange(len(packed.token_ids)) + (first - (ends - counts))[owner]
     tables = _padded_tables(packed.blocks, packed.num_blocks)
+    if (counts == 1).all():  # a decode step: nothing to unfold
+        ends = np.arange(1, len(counts) + 1)
+        owner, positions = ends - 1, packed.context_lengths - 1
+    else:
+        ends = np.cumsum(counts)
+        owner = np.repeat(np.arange(len(counts)), counts)
+        first = packed.context_lengths - counts
+        positions = np.arange(len(packed.token_ids)) + (first - (ends - counts))[owner]
     slots = tables[owner, positions // block_tokens] * block_tokens + positions % block_tokens
 
     def put(values: npt.NDArray[np.generic]) -> Tensor:

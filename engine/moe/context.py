@@ -86,18 +86,23 @@ class LayerOutcome(Protocol):
         """int64 [E], assignments over the EP group before capacity."""
         ...
 
+    @property
+    def rank_tokens(self) -> tuple[int, ...]:
+        """Tokens of every rank in the step."""
+        ...
+
     def together(self, layers: Sequence[Any]) -> "CapacityOutcome":
-        """Count layers of this step, outcomes of this kind, this one among them or not."""
+        """Count outcomes of this kind: of steps with the same plan and tokens as this one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityOutcome:
-    """Group-wide counts of L layers of one step; int64 tensors on the device.
+    """Group-wide counts of L layers, of one step or of steps alike; int64 tensors on the device.
 
     Attributes:
         expert_counts: [L, E], assignments over the EP group before capacity.
-        tokens: tokens of the step over the EP group.
+        tokens: tokens of a step over the EP group.
         slots: capacity of one expert in slots (None when dropless).
         overflow: [L], assignments beyond the live capacity, before reroute.
         overflow_at_rung: [L, R].

@@ -1,4 +1,4 @@
-"""Group-wide counts of a step's layers, from every rank's counts: all layers at once."""
+"""Group-wide counts of layers from every rank's counts: all layers of several steps at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,8 +51,13 @@ class LedgerOutcome:
         """int64 [E], assignments over the EP group before capacity."""
         return self.ledger.expert_counts
 
+    @property
+    def rank_tokens(self) -> tuple[int, ...]:
+        """Tokens of every rank in the step."""
+        return self.ledger.tokens
+
     def together(self, layers: Sequence["LedgerOutcome"]) -> CapacityOutcome:
-        """Count layers of one step, the same on every rank: a dozen operations for all of them."""
+        """Count layers of steps alike, the same on every rank: a dozen operations for them all."""
         plan, tokens = self.plan, self.ledger.tokens
         ledgers = [layer.ledger for layer in layers]
         expert_counts = torch.stack([ledger.expert_counts for ledger in ledgers])

@@ -1,7 +1,7 @@
 """Counts of experts by cell (request bucket, or bucket and phase), one table a layer.
 
-On CUDA one fused kernel adds a layer; on the CPU one scatter adds a step, which is several times
-faster there than the kernel's reference.
+On CUDA one fused kernel adds a layer; on the CPU one scatter adds several steps, which is many
+times faster there than the kernel's reference.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,23 @@ class CellCounts:
         self._flat = self.counts.view(-1)
         self._one = torch.ones(1, dtype=torch.int64, device=device)
 
-    def add(self, routings: Sequence[tuple[int, Tensor]], cells: Tensor) -> None:
-        """Count the experts of some layers, int64 [T, k] each, for tokens in `cells`, int64 [T]."""
+    def add(self, layers: Sequence[int], expert_ids: Sequence[Tensor], cells: Tensor) -> None:
+        """Count n steps of some layers.
+
+        Args:
+            layers: L of them.
+            expert_ids: int64 [T, k] of every step and layer, step by step.
+            cells: int64 [n, T], of the tokens of each step.
+        """
+        steps, width = len(cells), len(layers)
         if self._fused:
-            for layer, expert_ids in routings:
-                expert_histogram(expert_ids, cells, self._tables[layer])
+            for row, ids in enumerate(expert_ids):
+                expert_histogram(ids, cells[row // width], self._tables[layers[row % width]])
             return
         _, num_cells, experts = self.counts.shape
-        index = torch.stack([expert_ids for _, expert_ids in routings])
-        starts = [layer * num_cells * experts for layer, _ in routings]
-        index += torch.tensor(starts, device=index.device).view(-1, 1, 1)
-        index += (cells * experts).unsqueeze(1)
+        index = torch.stack(list(expert_ids))
+        by_step = index.view(steps, width, *index.shape[1:])
+        starts = [layer * num_cells * experts for layer in layers]
+        by_step += torch.tensor(starts, device=index.device).view(-1, 1, 1)
+        by_step += (cells * experts).view(steps, 1, -1, 1)
         self._flat.scatter_add_(0, index.view(-1), self._one.expand(index.numel()))

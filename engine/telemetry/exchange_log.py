@@ -43,7 +43,8 @@ class ExchangeLog:
         self._clear()
 
     def _clear(self) -> None:
-        self._rows: list[npt.NDArray[np.float32]] = []
+        self._cells: list[tuple[int, int, int]] = []
+        self._times: list[tuple[float, float]] = []
         self._ids: list[int] = []
         self._phases: list[int] = []
         self._messages: tuple[list[int], ...] = tuple([] for _ in OPS)
@@ -63,11 +64,9 @@ class ExchangeLog:
         if not self._open:
             self._ids.append(self._before[0])
             self._phases.append(self._before[1])
-            self._rows.append(np.zeros((len(OPS), len(PARTS), self._layers), dtype=np.float32))
             self._open = True
-        row = self._rows[-1]
-        row[op, 0, layer] += wait_seconds
-        row[op, 1, layer] += transfer_seconds
+        self._cells.append((len(self._ids) - 1, op, layer))
+        self._times.append((wait_seconds, transfer_seconds))
         self._bytes[op] += bytes_sent
         self._messages[op].extend(message_bytes)
 
@@ -77,12 +76,17 @@ class ExchangeLog:
         drained = Exchanges(
             step_ids=np.array(self._ids, dtype=np.int64),
             step_phases=np.array(self._phases, dtype=np.int64),
-            seconds=np.stack(self._rows)
-            if self._rows
-            else np.zeros((0, len(OPS), len(PARTS), self._layers), dtype=np.float32),
+            seconds=self._seconds(),
             payload_bytes=np.array(self._bytes, dtype=np.int64),
             message_cells=np.stack([cells_of(sizes, bounds) for sizes in self._messages]),
             message_bytes=(float(sum(self._messages[0])), float(sum(self._messages[1]))),
         )
         self._clear()
         return drained
+
+    def _seconds(self) -> npt.NDArray[np.float32]:
+        seconds = np.zeros((len(self._ids), len(OPS), len(PARTS), self._layers), dtype=np.float32)
+        if self._cells:
+            row, op, layer = np.array(self._cells).T
+            np.add.at(seconds.transpose(0, 1, 3, 2), (row, op, layer), np.array(self._times))
+        return seconds

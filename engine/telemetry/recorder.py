@@ -1,8 +1,8 @@
 """The recorder of one rank: an MoE layer leaves its counts here, on the device.
 
 Inside a step a layer only hands over references. Between steps, while the scheduler works, a dozen
-device operations add the whole step up: nothing per expert in Python, no synchronisation, one
-transfer a frame.
+device operations add up to eight whole steps up: nothing per expert in Python, no synchronisation,
+one transfer a frame.
 """
 
 import operator
@@ -12,17 +12,19 @@ import torch
 from torch import Tensor
 
 from contract.frame import NUM_BUCKETS, PHASES
-from contract.runtime_config import CAPACITY_LADDER
 from engine.telemetry.cell_counts import CellCounts
 from engine.telemetry.counts import Array, RankCounts
 from engine.telemetry.exchange_log import ExchangeLog
+from engine.telemetry.outcome_totals import OutcomeTotals
+from engine.telemetry.step_notes import StepNotes
 
 if TYPE_CHECKING:
-    from engine.moe.context import CapacityOutcome, LayerOutcome
+    from engine.moe.context import LayerOutcome
 
-_SCALARS = (
-    "overflow", "rerouted", "spilled", "dropped", "executed", "tokens_all_dropped",
-)  # fmt: skip
+_TOGETHER_STEPS = 8
+"""Steps of one kind that are added up together: at decode an operation costs more than its work."""
+_TOGETHER_ASSIGNMENTS = 1 << 16
+"""Held assignments at which they are added up sooner, so that little memory is held."""
 
 
 class StepRecorder:
@@ -44,34 +46,23 @@ class StepRecorder:
         self._rank = rank
         self._layers = layers
         self._experts = experts
-        self._top_k = top_k
         device = torch.device(device)
         self._routed = CellCounts(layers, NUM_BUCKETS * len(PHASES), experts, device)
         self._whatif = [CellCounts(layers, NUM_BUCKETS, experts, device) for _ in range(2)]
         self._period = torch.zeros(
             3, layers, NUM_BUCKETS, experts, dtype=torch.int64, device=device
         )
-        self._rungs = len(CAPACITY_LADDER)
-        self._outcome = torch.zeros(
-            layers, len(_SCALARS) + self._rungs + ranks, dtype=torch.int64, device=device
+        self._outcomes = OutcomeTotals(
+            ranks=ranks, layers=layers, experts=experts, top_k=top_k, device=device
         )
-        self._peak = torch.zeros(layers, dtype=torch.int64, device=device)
-        self._required = torch.zeros((), dtype=torch.float32, device=device)
         self._gate_mass = torch.zeros(2, dtype=torch.float64, device=device)
-        self._gates: tuple[list[Tensor], list[Tensor]] = ([], [])
-        self._routings: list[tuple[int, Tensor]] = []
-        self._tokens: tuple[Tensor, Tensor] | None = None
-        self._samples: list[tuple[int, Tensor, Tensor, Tensor]] = []
-        self._outcomes: list[tuple[int, LayerOutcome]] = []
-        self._overflow_by_generation: dict[int, Tensor] = {}
+        self._notes = StepNotes()
+        self._held: list[StepNotes] = []
         self._period_sampled = False
         self._exchanges = ExchangeLog(layers)
-        self._generation = 0
         self._clear_host()
 
     def _clear_host(self) -> None:
-        self._slots = [0] * self._layers
-        self._assignments_by_generation: dict[int, int] = {}
         self._steps = 0
         self._step_first, self._step_last = 0, -1
         self._sampled_steps = 0
@@ -84,7 +75,7 @@ class StepRecorder:
             self._step_first = step
         self._step_last = step
         self._steps += 1
-        self._generation = generation
+        self._notes.generation = generation
         self._exchanges.begin_step(step, phase)
 
     def routed(self, layer: int, expert_ids: Tensor, bucket_ids: Tensor, is_decode: Tensor) -> None:
@@ -92,8 +83,9 @@ class StepRecorder:
 
         The tokens of a step are the same in every layer. Kept by reference, as in `capacity`.
         """
-        self._tokens = (bucket_ids, is_decode)
-        self._routings.append((layer, expert_ids))
+        self._notes.tokens = (bucket_ids, is_decode)
+        self._notes.layers.append(layer)
+        self._notes.expert_ids.append(expert_ids)
 
     def sampled(
         self, layer: int, live_ids: Tensor, counterfactual_ids: Tensor, bucket_ids: Tensor
@@ -103,15 +95,16 @@ class StepRecorder:
             self._sampled_steps += 1
             self._period_sampled = True
             self._sampled_tokens += live_ids.shape[0]
-        self._samples.append((layer, live_ids, counterfactual_ids, bucket_ids))
+        self._notes.samples.append((layer, live_ids, counterfactual_ids, bucket_ids))
 
     def capacity(self, layer: int, outcome: "LayerOutcome") -> None:
         """What capacity did in this step: group-wide numbers, so rank 0 alone counts them.
 
-        Kept by reference and added with the whole step at its end: do not change the tensors.
+        Kept by reference and added up with the whole step: do not change the tensors.
         """
         if self._rank == 0:
-            self._outcomes.append((layer, outcome))
+            self._notes.outcome_layers.append(layer)
+            self._notes.outcomes.append(outcome)
 
     def exchange(
         self, layer: int, op: int, wait_seconds: float, transfer_seconds: float,
@@ -122,73 +115,56 @@ class StepRecorder:
 
     def gate_mass(self, kept: Tensor, total: Tensor) -> None:
         """This rank's gate weights, kept and before dropping. Kept by reference, as in `routed`."""
-        self._gates[0].append(kept)
-        self._gates[1].append(total)
+        self._notes.kept.append(kept)
+        self._notes.total.append(total)
 
     def end_step(self) -> None:
-        """Add what the step left by reference: a few device operations, whatever the layers."""
-        self._add_routings()
-        self._add_gates()
-        if self._outcomes:
-            layers = [layer for layer, _ in self._outcomes]
-            outcomes = [outcome for _, outcome in self._outcomes]
-            self._outcomes.clear()
+        """Set the step aside; a few device operations add several of one kind up together."""
+        if self._notes.is_empty:
+            return
+        notes, self._notes = self._notes, StepNotes()
+        if self._held and not notes.is_like(self._held[0]):
+            self._add_up()
+        self._held.append(notes)
+        most = len(self._held) >= _TOGETHER_STEPS
+        if most or len(self._held) * notes.num_assignments >= _TOGETHER_ASSIGNMENTS:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        held, self._held = self._held, []
+        if not held:
+            return
+        self._add_routings(held)
+        self._add_gates(held)
+        outcomes = [outcome for notes in held for outcome in notes.outcomes]
+        if outcomes:
             counted = outcomes[0].together(outcomes)
             if counted.tokens:
-                self._add_outcomes(layers, counted)
+                self._outcomes.add(held[0].outcome_layers, held[0].generation, counted)
 
-    def _add_routings(self) -> None:
-        if self._routings and self._tokens is not None:
-            buckets, is_decode = self._tokens
-            self._routed.add(self._routings, buckets * len(PHASES) + is_decode)
-            self._routings.clear()
-        if self._samples:
-            layers, live, counterfactual, (buckets, *_) = zip(*self._samples, strict=True)
-            self._whatif[0].add(list(zip(layers, live, strict=True)), buckets)
-            self._whatif[1].add(list(zip(layers, counterfactual, strict=True)), buckets)
-            self._samples.clear()
+    def _add_routings(self, held: list[StepNotes]) -> None:
+        tokens = [notes.tokens for notes in held if notes.tokens is not None]
+        if tokens:
+            buckets, is_decode = (torch.stack(side) for side in zip(*tokens, strict=True))
+            expert_ids = [ids for notes in held for ids in notes.expert_ids]
+            self._routed.add(held[0].layers, expert_ids, buckets * len(PHASES) + is_decode)
+        for notes in held:
+            if notes.samples:
+                layers, live, counterfactual, (buckets, *_) = zip(*notes.samples, strict=True)
+                self._whatif[0].add(layers, live, buckets.unsqueeze(0))
+                self._whatif[1].add(layers, counterfactual, buckets.unsqueeze(0))
 
-    def _add_gates(self) -> None:
-        kept, total = self._gates
+    def _add_gates(self, held: list[StepNotes]) -> None:
+        kept = [gates for notes in held for gates in notes.kept]
+        total = [gates for notes in held for gates in notes.total]
         if not total:
             return
         sides = [total] if all(map(operator.is_, kept, total)) else [kept, total]
-        sums = [torch.cat([gates.view(-1) for gates in side]).sum(dtype=torch.float64)
-                for side in sides]  # fmt: skip
+        sums = [
+            torch.cat([gates.view(-1) for gates in side]).sum(dtype=torch.float64) for side in sides
+        ]
         self._gate_mass[0] += sums[0]
         self._gate_mass[1] += sums[-1]
-        self._gates = ([], [])
-
-    def _add_outcomes(self, layers: list[int], counted: "CapacityOutcome") -> None:
-        scalars = [
-            counted.overflow, counted.rerouted, counted.spilled, counted.dropped,
-            counted.executed, counted.tokens_all_dropped,
-        ]  # fmt: skip
-        added = torch.cat(
-            [torch.stack(scalars, dim=1), counted.overflow_at_rung, counted.card_counts], dim=1
-        )
-        peaks = counted.expert_counts.amax(1)
-        if len(layers) == self._layers:
-            self._outcome += added
-            torch.maximum(self._peak, peaks, out=self._peak)
-        else:
-            self._outcome[layers] += added
-            self._peak[layers] = torch.maximum(self._peak[layers], peaks)
-        for layer in layers:
-            self._slots[layer] += self._experts * (counted.slots or 0)
-        # Without overflow at the first rung C = 1 would have done, whatever the peak: cap_min held.
-        held = peaks * (counted.overflow_at_rung[:, 0] > 0)
-        needed = held.amax() * (self._experts / (counted.tokens * self._top_k))
-        torch.maximum(self._required, needed.clamp_min(1.0), out=self._required)
-        self._add_generation(len(layers) * counted.tokens * self._top_k, counted.overflow.sum())
-
-    def _add_generation(self, assignments: int, overflow: Tensor) -> None:
-        counted = self._assignments_by_generation
-        counted[self._generation] = counted.get(self._generation, 0) + assignments
-        before = self._overflow_by_generation.get(self._generation)
-        self._overflow_by_generation[self._generation] = (
-            overflow if before is None else before + overflow
-        )
 
     def drain(self, *, period: bool) -> RankCounts:
         """Take everything counted since the last drain: one transfer, then zero.
@@ -197,8 +173,10 @@ class StepRecorder:
             period: also take the `bucket_*` arrays, counted since the last drain with `period`.
         """
         self.end_step()
+        self._add_up()
         exchanges = self._exchanges.drain()
-        arrays, scalars, by_generation = self._transfer(period=period)
+        by_generation = self._outcomes.assignments
+        arrays, scalars, overflow = self._transfer(period=period)
         arrays["a2a_bytes"] = exchanges.payload_bytes
         kept, total, required = scalars
         counts = RankCounts(
@@ -213,8 +191,8 @@ class StepRecorder:
             exchange_seconds=exchanges.seconds,
             message_cells=exchanges.message_cells,
             message_bytes=exchanges.message_bytes,
-            generation_assignments=self._assignments_by_generation,
-            generation_overflow=by_generation,
+            generation_assignments=by_generation,
+            generation_overflow=overflow,
             gate_mass_kept=kept,
             gate_mass_total=total,
             required_capacity_factor=required,
@@ -240,28 +218,20 @@ class StepRecorder:
             wanted["bucket_assignments"] = buckets[0]
             if self._period_sampled:
                 wanted["bucket_whatif_live"], wanted["bucket_whatif_lkg"] = buckets[1:].unbind(0)
-        wanted |= self._outcomes_by_name() if self._rank == 0 else {}
+        wanted |= self._outcomes.by_name() if self._rank == 0 else {}
         return wanted
-
-    def _outcomes_by_name(self) -> dict[str, Tensor]:
-        columns = self._outcome.transpose(0, 1)
-        rungs = len(_SCALARS) + self._rungs
-        return {name: columns[i] for i, name in enumerate(_SCALARS)} | {
-            "overflow_at_rung": columns[len(_SCALARS) : rungs],
-            "card_assignments": self._outcome[:, rungs:],
-            "required_max": self._peak,
-        }
 
     def _transfer(
         self, *, period: bool
     ) -> tuple[dict[str, Array], tuple[float, float, float], dict[int, int]]:
         wanted = self._wanted(period=period)
-        floats = torch.cat([self._gate_mass, self._required.double().view(1)])
-        generations = list(self._overflow_by_generation)
+        outcomes = self._outcomes
+        floats = torch.cat([self._gate_mass, outcomes.required.double().view(1)])
+        generations = list(outcomes.overflow)
         packed = torch.cat(
             [
                 *(values.reshape(-1) for values in wanted.values()),
-                *(self._overflow_by_generation[key].view(1) for key in generations),
+                *(outcomes.overflow[key].view(1) for key in generations),
                 floats.view(torch.int64),
             ]
         ).cpu()
@@ -274,12 +244,13 @@ class StepRecorder:
         overflows = packed[offset : offset + len(generations)].tolist()
         kept, total, required = packed[offset + len(generations) :].view(torch.float64).tolist()
         if self._rank == 0:
-            arrays["capacity_slots"] = torch.tensor(self._slots, dtype=torch.int64).numpy()
+            arrays["capacity_slots"] = torch.tensor(outcomes.slots, dtype=torch.int64).numpy()
         self._zero(period=period)
         return arrays, (kept, total, required), dict(zip(generations, overflows, strict=True))
 
     def _zero(self, *, period: bool) -> None:
-        filled = [self._routed.counts, self._outcome, self._peak, self._required, self._gate_mass]
+        self._outcomes.zero()
+        filled = [self._routed.counts, self._gate_mass]
         if self._sampled_steps:
             filled += [side.counts for side in self._whatif]
         if period:
@@ -287,4 +258,3 @@ class StepRecorder:
             self._period_sampled = False
         for tensor in filled:
             tensor.zero_()
-        self._overflow_by_generation.clear()

@@ -1,5 +1,6 @@
 """The life of one rank process: join the peers, load, serve messages, leave."""
 
+import gc
 import signal
 import socket
 import threading
@@ -62,6 +63,7 @@ def _serve(spec: RankSpec, channel: RankEnd, peers: Sequence[socket.socket | Non
     with joined(spec, peers) as group:
         rank = Rank(spec, group)
         channel.send(Ready(rank.facts()))
+        gc.freeze()  # a full collection would walk the libraries too, in the middle of a step
         while not isinstance(message := channel.receive(), Stop):
             answer = rank.handle(message)
             if answer is not None:

@@ -32,6 +32,7 @@ class Outcome:
     def __init__(self, expert_counts: torch.Tensor, tokens: int, *, rungs: int = 5) -> None:
         self.expert_counts = expert_counts
         self.tokens = tokens
+        self.rank_tokens = (tokens,)
         self.rungs = rungs
 
     def together(self, layers: Sequence["Outcome"]) -> CapacityOutcome:
@@ -198,3 +199,35 @@ def test_the_fused_kernel_counts_as_the_processor_does():
         drains.append(own.drain(period=True).arrays)
     assert drains[0].keys() == drains[1].keys()
     assert all(np.array_equal(drains[0][name], drains[1][name]) for name in drains[0])
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 6), st.integers(1, 3), st.booleans()), min_size=1, max_size=24
+    )
+)
+def test_steps_added_up_together_count_as_each_of_them_alone(steps):
+    together, alone = recorder(), recorder()
+    for number, (count, generation, sampled) in enumerate(steps):
+        ids, buckets, decode = tokens(count, seed=number)
+        counts = torch.bincount(ids.flatten(), minlength=EXPERTS)
+        for own in (together, alone):
+            own.begin_step(number, generation, phase=1)
+            for layer in range(LAYERS):
+                own.routed(layer, ids, buckets, decode)
+                own.capacity(layer, Outcome(counts, count))
+                own.gate_mass(torch.full((count, TOP_K), 0.25), torch.full((count, TOP_K), 0.5))
+                if sampled:
+                    own.sampled(layer, ids, ids, buckets)
+            own.end_step()
+        alone._add_up()
+    first, second = together.drain(period=True), alone.drain(period=True)
+    assert first.arrays.keys() == second.arrays.keys()
+    for name, values in first.arrays.items():
+        assert np.array_equal(values, second.arrays[name]), name
+    assert first.generation_overflow == second.generation_overflow
+    assert first.generation_assignments == second.generation_assignments
+    assert first.required_capacity_factor == second.required_capacity_factor
+    assert first.gate_mass_kept == pytest.approx(second.gate_mass_kept)
+    assert first.gate_mass_total == pytest.approx(second.gate_mass_total)
