@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import zstandard
@@ -32,21 +31,19 @@ _START_SECONDS = 60.0
 _CLOCK_TICKS = 100.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunningPlane:
-    """Where it listens, its process, and a telemetry token for each engine."""
+class ProcessCost:
+    """What a process has used so far, read from /proc."""
 
-    port: int
-    pid: int
-    tokens: dict[str, str]
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
 
     def cpu_seconds(self) -> float:
-        """User and system time of the process so far."""
+        """User and system time."""
         fields = Path(f"/proc/{self.pid}/stat").read_text("ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
 
     def peak_rss_mb(self) -> float:
-        """Largest resident size so far, in MiB."""
+        """Largest resident size, in MiB."""
         return self._memory("VmHWM")
 
     def rss_mb(self) -> float:
@@ -58,6 +55,15 @@ class RunningPlane:
             if line.startswith(f"{field}:"):
                 return int(line.split()[1]) / 1024
         raise RuntimeError(f"/proc/{self.pid}/status has no {field}")
+
+
+class RunningPlane(ProcessCost):
+    """Where it listens, its process, and a telemetry token for each engine."""
+
+    def __init__(self, port: int, pid: int, tokens: dict[str, str]) -> None:
+        super().__init__(pid)
+        self.port = port
+        self.tokens = tokens
 
     def get(self, path: str) -> tuple[int, bytes]:
         """One authorised GET."""

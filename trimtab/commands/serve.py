@@ -16,6 +16,7 @@ from controlplane.clock import SystemClock
 from controlplane.db.database import Database, open_database
 from controlplane.settings import Settings, load_settings
 from migrations.run import upgrade
+from trimtab.allocator import few_arenas
 from trimtab.commands.options import at_the_shell, config_option, one_sentence_errors
 from trimtab.errors import InputError
 
@@ -42,6 +43,7 @@ def command(
     config: Path | None, host: str | None, port: int | None, upgrade_first: bool, login: bool
 ) -> None:  # fmt: skip
     """Run the control plane."""
+    few_arenas()
     with one_sentence_errors():
         overrides = {"host": host, "port": port}
         settings = load_settings(config, **{k: v for k, v in overrides.items() if v is not None})
