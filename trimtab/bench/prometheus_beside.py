@@ -27,7 +27,8 @@ from trimtab.demo.processes import free_port
 
 ENGINES = 8
 SECONDS = 30
-SETTLE_SECONDS = 8
+SETTLE_SECONDS = 5
+START_SECONDS = 60
 BODIES = 12
 QUERY = "max(sum by (layer, expert) (rate(moe_load_total[10s])))"
 _CONFIG = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}}
@@ -42,6 +43,7 @@ def run() -> list[Figure]:
         folder, port = Path(name), free_port()
         with _prometheus(program, folder, port, target) as process:
             cost = ProcessCost(process.pid)
+            _wait_until_scraping(port)
             wait_until(time.perf_counter() + SETTLE_SECONDS)
             began, cpu, before = time.perf_counter(), cost.cpu_seconds(), _appended(port)
             wait_until(began + SECONDS)
@@ -84,10 +86,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class _Server(ThreadingHTTPServer):
+    """A scrape that times out hangs up; the samples that were held say so."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing."""
+
+
 @contextmanager
 def _exposition() -> Iterator[str]:
     handler = type("Handler", (_Handler,), {"bodies": _bodies()})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = _Server(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"127.0.0.1:{server.server_address[1]}"
@@ -134,10 +143,28 @@ def _prometheus(
 
 
 def _appended(port: int) -> float:
-    for line in _get(port, "/metrics").decode().splitlines():
-        if line.startswith("prometheus_tsdb_head_samples_appended_total"):
-            return float(line.split()[-1])
-    raise RuntimeError("Prometheus does not say how many samples it appended")
+    """Samples so far; the series is there once the first one is."""
+    return sum(
+        float(line.split()[-1]) for line in _get(port, "/metrics").decode().splitlines()
+        if line.startswith("prometheus_tsdb_head_samples_appended_total")
+    )  # fmt: skip
+
+
+def _wait_until_scraping(port: int) -> None:
+    """Wait for the first whole scrape of every engine.
+
+    Raises:
+        TimeoutError: that took over a minute.
+    """
+    deadline = time.perf_counter() + START_SECONDS
+    while time.perf_counter() < deadline:
+        try:
+            if _appended(port) >= ENGINES * LOAD_COUNTS:
+                return
+        except (OSError, http.client.HTTPException, RuntimeError):
+            pass  # it does not listen yet
+        wait_until(time.perf_counter() + 0.5)
+    raise TimeoutError(f"Prometheus did not scrape within {START_SECONDS} s: no figure")
 
 
 def _get(port: int, path: str) -> bytes:
