@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -52,12 +53,22 @@ class Readback:
         self._database = database
         self._clock = clock
         self._admins = admins
+        self._parsed: dict[str, _Parsed] = {}
 
     def known(self, engine_id: str) -> KnownEngine | None:
         """What was last read; None before the first attempt."""
         with self._database.read() as session:
             row = session.get(EngineReadback, engine_id)
-            return None if row is None else _known(row)
+            return None if row is None else self._known(row)
+
+    def epoch_seen(self, engine_id: str) -> int:
+        """The newest epoch that the engine was heard to have seen; 0 before it was heard."""
+        parsed = self._parsed.get(engine_id)
+        state = None if parsed is None else parsed.state
+        if state is None:
+            known = self.known(engine_id)
+            state = None if known is None else known.state
+        return 0 if state is None else state.epoch_seen
 
     def refresh(self, engine_id: str, fence: Fence) -> KnownEngine:
         """Read the config; adopt generations that someone else wrote."""
@@ -83,7 +94,7 @@ class Readback:
             row.state = state.model_dump(mode="json")
             row.seen_generation = state.document.generation
             session.flush()
-            return _known(row)
+            return self._known(row)
 
     def _says_nothing_new(self, known: KnownEngine, state: ConfigState) -> bool:
         """The same as a moment ago, but for the leases' clocks: not worth a write."""
@@ -128,7 +139,18 @@ class Readback:
             row = _row(session, engine_id)
             row.at, row.reachable, row.error = self._clock.now(), False, error.detail
             session.flush()
-            return _known(row)
+            return self._known(row)
+
+    def _known(self, row: EngineReadback) -> KnownEngine:
+        raw = (row.state, row.capabilities, row.biases, row.baseline)
+        parsed = self._parsed.get(row.engine_id)
+        if parsed is None or parsed.raw != raw:
+            parsed = self._parsed[row.engine_id] = _Parsed.of(raw)
+        return KnownEngine(
+            engine_id=row.engine_id, at=row.at, reachable=row.reachable, error=row.error,
+            state=parsed.state, capabilities=parsed.capabilities, biases=parsed.biases,
+            baseline=parsed.baseline,
+        )  # fmt: skip
 
     def _adopt(
         self,
@@ -162,6 +184,30 @@ class Readback:
         log.append(session, event, at=now)
 
 
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """What a row said last, and what that meant: parsing is dearer than reading."""
+
+    raw: tuple[Any, ...]
+    state: ConfigState | None
+    capabilities: Capabilities | None
+    biases: BiasList | None
+    baseline: RuntimeConfig | None
+
+    @classmethod
+    def of(cls, raw: tuple[Any, ...]) -> "_Parsed":
+        state, capabilities, biases, baseline = raw
+        return cls(
+            raw=raw,
+            state=None if state is None else ConfigState.model_validate(state),
+            capabilities=(
+                None if capabilities is None else Capabilities.model_validate(capabilities)
+            ),
+            biases=None if biases is None else BiasList.model_validate(biases),
+            baseline=None if baseline is None else RuntimeConfig.model_validate(baseline),
+        )
+
+
 def without_clocks(state: ConfigState) -> ConfigState:
     """The state with the time left of its leases taken out."""
     leases = tuple(lease.model_copy(update={"expires_in_seconds": 0.0}) for lease in state.leases)
@@ -189,15 +235,3 @@ def _row(session: Session, engine_id: str) -> EngineReadback:
         )  # fmt: skip
         session.add(row)
     return row
-
-
-def _known(row: EngineReadback) -> KnownEngine:
-    return KnownEngine(
-        engine_id=row.engine_id, at=row.at, reachable=row.reachable, error=row.error,
-        state=None if row.state is None else ConfigState.model_validate(row.state),
-        capabilities=(
-            None if row.capabilities is None else Capabilities.model_validate(row.capabilities)
-        ),
-        biases=None if row.biases is None else BiasList.model_validate(row.biases),
-        baseline=None if row.baseline is None else RuntimeConfig.model_validate(row.baseline),
-    )  # fmt: skip

@@ -6,7 +6,7 @@
 import json
 import secrets
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import zstandard
 from sqlalchemy import select
@@ -64,6 +64,25 @@ def last_of(session: Session, engine_id: str) -> DecisionRecord | None:
         .order_by(DecisionRecord.last_at.desc(), DecisionRecord.at.desc())
         .limit(1)
     ).first()
+
+
+class Said(NamedTuple):
+    """Which decision is the newest, what it said, and until when (unix seconds)."""
+
+    decision_id: str
+    signature: str
+    last_at: float
+
+
+def last_said(session: Session, engine_id: str) -> Said | None:
+    """The engine's newest decision without its evidence, which is long."""
+    row = session.execute(
+        select(DecisionRecord.decision_id, DecisionRecord.signature, DecisionRecord.last_at)
+        .where(DecisionRecord.engine_id == engine_id)
+        .order_by(DecisionRecord.last_at.desc(), DecisionRecord.at.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else Said(*row)
 
 
 def record(session: Session, entry: DecisionEntry) -> tuple[DecisionRecord, bool]:

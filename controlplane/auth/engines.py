@@ -14,6 +14,8 @@ from controlplane.engine_kind import EngineKind
 from controlplane.errors import ConflictError, NotFoundError
 from controlplane.settings import EngineSettings
 
+REMEMBER_SECONDS = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class RegisteredEngine:
@@ -45,6 +47,8 @@ class EngineRegistry:
         self._clock = clock
         self._record = record
         self._configured = {engine.id: engine for engine in configured}
+        self._kept: tuple[float, dict[str, RegisteredEngine]] | None = None
+        self._changes = 0
 
     def sync(self) -> None:
         """Make the rows that come from settings equal the settings. Called at start."""
@@ -55,6 +59,7 @@ class EngineRegistry:
                     self._dropped(session, row, SETTINGS)
             for engine in self._configured.values():
                 self._follow(session, engine, before.get(engine.id))
+        self._forget()
 
     def _follow(self, session: Session, engine: EngineSettings, row: Engine | None) -> None:
         """Make one row equal the settings; the log gets what differed."""
@@ -90,6 +95,7 @@ class EngineRegistry:
                 admin_token=engine.admin_token, from_settings=False, added_at=self._clock.now(),
             )  # fmt: skip
             self._put(session, row, by)
+        self._forget()
 
     def remove(self, engine_id: str, *, by: str) -> None:
         """Stop governing an engine; its history stays.
@@ -108,12 +114,11 @@ class EngineRegistry:
                     field="engine_id", value=engine_id,
                 )  # fmt: skip
             self._dropped(session, row, by)
+        self._forget()
 
     def all(self) -> list[RegisteredEngine]:
-        """Every governed engine, by id."""
-        with self._database.read() as session:
-            rows = session.scalars(select(Engine).order_by(Engine.engine_id)).all()
-        return [self._registered(row) for row in rows]
+        """Every governed engine, by id. Another process's change is seen within a second."""
+        return list(self._read().values())
 
     def get(self, engine_id: str) -> RegisteredEngine:
         """One engine.
@@ -121,13 +126,30 @@ class EngineRegistry:
         Raises:
             NotFoundError: it is not registered.
         """
-        with self._database.read() as session:
-            row = session.get(Engine, engine_id)
-        if row is None:
+        found = self._read().get(engine_id)
+        if found is None:
             raise NotFoundError(
                 f"engine {engine_id!r} is not registered", field="engine_id", value=engine_id
             )
-        return self._registered(row)
+        return found
+
+    def _read(self) -> dict[str, RegisteredEngine]:
+        """The rows by id, read at most once a second: a tick asks many times for each engine."""
+        now = self._clock.monotonic()
+        kept = self._kept
+        if kept is not None and now - kept[0] < REMEMBER_SECONDS:
+            return kept[1]
+        version = self._changes
+        with self._database.read() as session:
+            rows = session.scalars(select(Engine).order_by(Engine.engine_id)).all()
+        read = {row.engine_id: self._registered(row) for row in rows}
+        if version == self._changes:  # what was read while somebody changed it is not kept
+            self._kept = (now, read)
+        return read
+
+    def _forget(self) -> None:
+        self._changes += 1
+        self._kept = None
 
     def _registered(self, row: Engine) -> RegisteredEngine:
         configured = self._configured.get(row.engine_id)

@@ -20,7 +20,7 @@ from controlplane.actuator.groups import Groups
 from controlplane.actuator.making import from_decision
 from controlplane.actuator.policy_store import Governed
 from controlplane.actuator.ports import PhaseListener
-from controlplane.actuator.readback import Readback
+from controlplane.actuator.readback import KnownEngine, Readback
 from controlplane.audit import decisions, log
 from controlplane.audit.chain import Event
 from controlplane.audit.decisions import DecisionEntry
@@ -80,20 +80,23 @@ class Evaluator:
         with self._database.read() as session:
             return policy_store.governing(session, engine_id, self._default_policy)
 
-    def evaluate(self, engine_id: str, fence: Fence, *, origin: str = TICK) -> Evaluated | None:
+    def evaluate(
+        self, engine_id: str, fence: Fence, *, origin: str = TICK, policy: Policy | None = None
+    ) -> Evaluated | None:
         """Evaluate now; None when another action took the group in the meantime.
+
+        `policy` is the one in force, where the caller has just read it.
 
         Raises:
             FencedError: this process no longer leads.
         """
         kind = self._groups.kind_of(engine_id)
-        if not kind.is_observed:
-            self._read_back(engine_id, fence)
-        policy = self.governed(engine_id).policy
+        known = None if kind.is_observed else self._read_back(engine_id, fence)
+        policy = policy or self.governed(engine_id).policy
         group = self._groups.group_of(engine_id)
         members = self._groups.members(group)
         built = self._builder.build(
-            engine_id, group, policy, engines_in_group=len(members),
+            engine_id, group, policy, known, engines_in_group=len(members),
             observe_only=kind.why_observed if kind.is_observed else "",
         )  # fmt: skip
         decision = decide(built.snapshot, policy)
@@ -105,10 +108,12 @@ class Evaluator:
             LOGGER.info("engine %s: %s; next tick", engine_id, error.detail)
             return None
 
-    def _read_back(self, engine_id: str, fence: Fence) -> None:
+    def _read_back(self, engine_id: str, fence: Fence) -> KnownEngine | None:
         known = self._readback.refresh(engine_id, fence)
-        if known.capabilities is None:
-            self._readback.refresh_biases(engine_id, fence)
+        if known.capabilities is not None:
+            return known
+        self._readback.refresh_biases(engine_id, fence)
+        return self._readback.known(engine_id)
 
     def _action(
         self, decision: Decision, built: Built, policy: Policy, members: Sequence[str]
@@ -177,10 +182,11 @@ class Evaluator:
         origin: str,
         fence: Fence,
     ) -> Evaluated:
-        entry = entry_of(decision, snapshot, policy, origin)
+        entry = without_evidence(decision, snapshot, policy, origin)
         known = self._known(entry) if action is None else None
         if known is not None:
             return Evaluated(known, decision, None)
+        entry = with_evidence(entry, snapshot)
         with self._database.write() as session:
             fence.check(session)
             if action is not None and _is_repeated_shadow(session, entry, action):
@@ -201,7 +207,7 @@ class Evaluator:
         if entry.origin != TICK:
             return None
         with self._database.read() as session:
-            last = decisions.last_of(session, entry.engine_id)
+            last = decisions.last_said(session, entry.engine_id)
         if last is None or last.signature != entry.signature:
             return None
         return last.decision_id if entry.at - last.last_at < PROLONG_SECONDS else None
@@ -216,9 +222,10 @@ class Evaluator:
                 listener(None, action)
 
 
-def entry_of(decision: Decision, snapshot: Snapshot, policy: Policy, origin: str) -> DecisionEntry:
-    """A decision as the audit stores it: JSON values only."""
-    stored = snapshot.model_dump(mode="json")
+def without_evidence(
+    decision: Decision, snapshot: Snapshot, policy: Policy, origin: str
+) -> DecisionEntry:
+    """What a decision says, as JSON values; in most ticks that is nothing new, and it ends here."""
     proposal = decision.proposal
     return DecisionEntry(
         engine_id=snapshot.engine_id, group=snapshot.group, at=snapshot.at,
@@ -227,9 +234,15 @@ def entry_of(decision: Decision, snapshot: Snapshot, policy: Policy, origin: str
         escalate=decision.escalate,
         proposal=None if proposal is None else proposal.model_dump(mode="json"),
         alternatives=[a.model_dump(mode="json") for a in decision.alternatives],
-        evidence={k: stored[k] for k in ("findings", "attribution", "slos", "bias", "load")},
-        snapshot=stored, origin=origin,
+        evidence={}, snapshot={}, origin=origin,
     )  # fmt: skip
+
+
+def with_evidence(entry: DecisionEntry, snapshot: Snapshot) -> DecisionEntry:
+    """The entry as the audit stores it."""
+    stored = snapshot.model_dump(mode="json")
+    evidence = {k: stored[k] for k in ("findings", "attribution", "slos", "bias", "load")}
+    return replace(entry, evidence=evidence, snapshot=stored)
 
 
 def _windows_before(snapshot: Snapshot, policy: Policy) -> int:

@@ -18,6 +18,7 @@ from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.history.history import History
 from controlplane.metrics import Instruments
+from controlplane.policy.policy import Policy
 from controlplane.scheduling.alert_work import AlertWork
 from controlplane.scheduling.evaluator import Evaluator
 from controlplane.scheduling.evidence import HistoryEvidence
@@ -67,7 +68,7 @@ class Governor:
         gauges = EvaluationGauges(instruments)
         windows = AlignedWindows(history)
         self.references = LoadReferences(database, clock, history, windows)
-        builder = SnapshotBuilder(database, clock, history, windows, self.readback, self.references)
+        builder = SnapshotBuilder(database, clock, history, windows, self.references)
         self.evaluator = Evaluator(
             database, self.admins, self.readback, builder, self.groups, settings.policy, gauges,
             listeners=(gauges.on_phase,),
@@ -124,17 +125,15 @@ class Governor:
         """Evaluate the engines whose policy's tick has come, side by side."""
         now = self._clock.monotonic()
         due = [name for name in self.groups.everyone() if self._due.get(name, 0.0) <= now]
-        for engine_id in due:
-            tick = self.evaluator.governed(engine_id).policy.tick_seconds
-            self._due[engine_id] = now + tick - BEAT_SECONDS / 4
-        self._side_by_side(due, lambda engine_id: self._evaluate(engine_id, fence))
+        policies = {engine_id: self.evaluator.governed(engine_id).policy for engine_id in due}
+        for engine_id, policy in policies.items():
+            self._due[engine_id] = now + policy.tick_seconds - BEAT_SECONDS / 4
+        self._side_by_side(due, lambda name: self._evaluate(name, fence, policies[name]))
 
-    def _evaluate(self, engine_id: str, fence: Fence) -> None:
-        known = self.readback.known(engine_id)
-        if known is not None and known.state is not None:
-            # Does nothing but after the loss of a database: engines remember newer epochs.
-            self.leader.lease.outrank(known.state.epoch_seen - 1)
-        self.evaluator.evaluate(engine_id, fence)
+    def _evaluate(self, engine_id: str, fence: Fence, policy: Policy) -> None:
+        # Does nothing but after the loss of a database: engines remember newer epochs.
+        self.leader.lease.outrank(self.readback.epoch_seen(engine_id) - 1)
+        self.evaluator.evaluate(engine_id, fence, policy=policy)
 
     def tend(self, fence: Fence) -> None:
         """Capabilities, bias versions and payloads, leases and references of every engine."""

@@ -7,6 +7,7 @@ its own during degradation.
 import threading
 from collections.abc import Callable
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from controlplane.actuator.models import LoadReferenceRecord
@@ -39,17 +40,21 @@ class LoadReferences:
 
     def of(self, engine_id: str) -> LoadReference | None:
         """The reference in force; None when none was captured."""
+        record = LoadReferenceRecord
         with self._database.read() as session:
-            row = session.get(LoadReferenceRecord, engine_id)
-            if row is None:
+            captured_at = session.scalar(
+                select(record.captured_at).where(record.engine_id == engine_id)
+            )
+            if captured_at is None:
                 return None
             with self._lock:
                 kept = self._kept.get(engine_id)
-                if kept is not None and kept[0] == row.captured_at:
-                    return kept[1]
+            if kept is not None and kept[0] == captured_at:
+                return kept[1]  # the payload is long: it is read when it is new
+            row = session.get_one(record, engine_id)
             reference = LoadReference.from_bytes(row.payload)
         with self._lock:
-            self._kept[engine_id] = (row.captured_at, reference)
+            self._kept[engine_id] = (captured_at, reference)
         return reference
 
     def capture(
@@ -81,8 +86,12 @@ class LoadReferences:
     def lacks(self, engine_id: str, bias_hash: str | None) -> bool:
         """Whether the last known good has no reference of its own."""
         with self._database.read() as session:
-            row = session.get(LoadReferenceRecord, engine_id)
-            return row is None or row.bias_hash != bias_hash
+            found = session.execute(
+                select(LoadReferenceRecord.bias_hash).where(
+                    LoadReferenceRecord.engine_id == engine_id
+                )
+            ).first()
+            return found is None or found.bias_hash != bias_hash
 
     def _windows_under(
         self, engine_id: str, bias_hash: str | None, seconds: float

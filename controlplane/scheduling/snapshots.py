@@ -9,7 +9,7 @@ from contract.admin import KnobSupport
 from controlplane.actuator import action_store, holds
 from controlplane.actuator.action import Action, Phase
 from controlplane.actuator.models import FreezeRecord
-from controlplane.actuator.readback import KnownEngine, Readback
+from controlplane.actuator.readback import KnownEngine
 from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.detectors.evaluate import evaluate as detect
@@ -88,14 +88,12 @@ class SnapshotBuilder:
         clock: Clock,
         history: History,
         windows: AlignedWindows,
-        readback: Readback,
         references: LoadReferences,
     ) -> None:
         self._database = database
         self._clock = clock
         self._history = history
         self._windows = windows
-        self._readback = readback
         self._references = references
         self._said: dict[str, _Said] = {}
 
@@ -104,15 +102,18 @@ class SnapshotBuilder:
         engine_id: str,
         group: str,
         policy: Policy,
+        known: KnownEngine | None,
         *,
         engines_in_group: int = 1,
         observe_only: str = "",
     ) -> Built:
-        """The snapshot of one engine now; an observe-only one has no experts to find things in."""
+        """The snapshot of one engine now; an observe-only one has no experts to find things in.
+
+        `known` is what the engine's admin API has just said.
+        """
         at = self._clock.now()
         newest = self._history.newest(engine_id)
         windows = self.windows(engine_id, newest, policy)
-        known = self._readback.known(engine_id)
         with self._database.read() as session:
             held = _held(session, engine_id, group, at)
         said = self._say(engine_id, windows, policy, observe_only=bool(observe_only))
