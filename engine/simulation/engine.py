@@ -17,7 +17,7 @@ from engine.simulation.counting import Buckets, Counted, Period
 from engine.simulation.framing import Said, frame_of
 from engine.simulation.load import StepLoad, StepLoads
 from engine.simulation.serving.batch import Batch, Limits, Running
-from engine.simulation.serving.serve import StepKind, Tick, serve
+from engine.simulation.serving.serve import StepKind, Tick, joined, serve
 from engine.simulation.serving.step_clock import StepCost
 from engine.simulation.serving.traffic import Arrivals
 from engine.simulation.settings import SimulationSettings
@@ -156,8 +156,8 @@ class SimulatedEngine:
             self._carry[phase] = exact - count
             if count == 0 or not kinds:
                 continue
-            joined = _joined(kinds)
-            found.append((count, joined, loads.of(joined.tokens, joined.sequences)))
+            kind = joined(kinds)
+            found.append((count, kind, loads.of(kind.tokens, kind.sequences)))
         return sum(count for count, _, _ in found), found
 
     def _regulate(self, tick: Tick) -> None:
@@ -281,22 +281,3 @@ class SimulatedEngine:
 def _same(these: tuple[object, ...], those: tuple[object, ...]) -> bool:
     """The very same objects: a commit brings new ones."""
     return len(these) == len(those) and all(a is b for a, b in zip(these, those, strict=True))
-
-
-def _joined(kinds: list[StepKind]) -> StepKind:
-    """One kind with the mean tokens and time of several."""
-    weights = np.array([kind.steps for kind in kinds])
-    total = float(weights.sum())
-    if total <= 0:
-        return kinds[0]
-    widest = kinds[int(weights.argmax())]
-
-    def mean(values: list[float]) -> float:
-        return float((weights * np.array(values)).sum() / total)
-
-    return StepKind(
-        steps=total, decode=mean([kind.decode for kind in kinds]),
-        prefill=mean([kind.prefill for kind in kinds]),
-        sequences=mean([kind.sequences for kind in kinds]),
-        seconds=mean([kind.seconds for kind in kinds]), cost=widest.cost,
-    )  # fmt: skip

@@ -220,3 +220,22 @@ def _note(into: list[tuple[int, Floats]], generations: Floats, values: Floats) -
         into.append((int(generations[0]), values))
         return
     into.extend((int(each), values[generations == each]) for each in np.unique(generations))
+
+
+def joined(kinds: list[StepKind]) -> StepKind:
+    """One kind with the mean tokens and time of several."""
+    weights = np.array([kind.steps for kind in kinds])
+    total = float(weights.sum())
+    if total <= 0:
+        return kinds[0]
+    widest = kinds[int(weights.argmax())]
+
+    def mean(values: list[float]) -> float:
+        return float((weights * np.array(values)).sum() / total)
+
+    return StepKind(
+        steps=total, decode=mean([kind.decode for kind in kinds]),
+        prefill=mean([kind.prefill for kind in kinds]),
+        sequences=mean([kind.sequences for kind in kinds]),
+        seconds=mean([kind.seconds for kind in kinds]), cost=widest.cost,
+    )  # fmt: skip
