@@ -67,15 +67,12 @@ class LedgerOutcome:
         limits, slots = _limits(plan, self.spec, tokens, expert_counts.device)
         beyond = (by_domain.unsqueeze(1) - limits).clamp_min_(0).sum((2, 3))
         dropless = plan.capacity_factor is None
-        tallies = torch.stack([ledger.tallies for ledger in ledgers]).sum(1)
+        # Where ranks decided together the ledger has one row for the group, else one a rank.
+        tallies = torch.stack([ledger.tallies.sum(0) for ledger in ledgers])
         rerouted, spilled, dropped, all_dropped = tallies.unbind(1)
-        executed = [ledger.executed for ledger in ledgers if ledger.executed is not None]
+        executed = [ledger.executed.sum(0) for ledger in ledgers if ledger.executed is not None]
         # A group of one computes on its only card whatever it does not drop.
-        cards = (
-            torch.stack(executed).sum(1)
-            if executed
-            else (expert_counts.sum(1) - dropped).unsqueeze(1)
-        )
+        cards = torch.stack(executed) if executed else (expert_counts.sum(1) - dropped).unsqueeze(1)
         return CapacityOutcome(
             expert_counts=expert_counts,
             tokens=sum(tokens),
