@@ -15,16 +15,17 @@ def ledger(seed: int, *, decided_together: bool) -> Ledger:
     """What two ranks said of a layer; one row for the group once they decided together."""
     random = torch.Generator().manual_seed(seed)
     counts = torch.randint(0, 9, (RANKS, EXPERTS), generator=random)
+    tallies = torch.randint(0, 9, (RANKS, 4), generator=random)
+    executed = torch.randint(0, 9, (RANKS, RANKS), generator=random)
     told = Ledger(
         counts=counts, expert_counts=counts.sum(0), rows=torch.zeros(RANKS, RANKS),
-        executed=torch.randint(0, 9, (RANKS, RANKS), generator=random),
-        tallies=torch.randint(0, 9, (RANKS, 4), generator=random),
+        executed=executed, tallies=tallies,
         tokens=(9, 9), compute_nanoseconds=(0, 0),
     )  # fmt: skip
     if not decided_together:
         return told
     return replace(
-        told, tallies=told.tallies.sum(0, keepdim=True), executed=told.executed.sum(0, keepdim=True)
+        told, tallies=tallies.sum(0, keepdim=True), executed=executed.sum(0, keepdim=True)
     )
 
 
