@@ -1,8 +1,8 @@
 """A real Prometheus reads a real engine and control plane; the drift alert comes back to them.
 
-One site for the whole file. What happens on it, in order: work is rerouted and spilled for some
-seconds, the bias is marked good, a ramp drives it away, both Alertmanagers deliver the alert, an
-operator approves the rollback, and it ends.
+One site for the whole file, with an observed vLLM server beside the engine. What happens on it, in
+order: work is rerouted and spilled for some seconds, the bias is marked good, a ramp drives it
+away, both Alertmanagers deliver the alert, an operator approves the rollback, and it ends.
 """
 
 import shutil
@@ -14,6 +14,8 @@ import httpx
 import pytest
 
 from dashboards.build import build_all, panel_queries
+from tests.support.expositions import Endpoint, vllm
+from tests.support.loopback_server import Switchboard, served
 from tests.support.polling import until
 from tests.support.prometheus_site import (
     ALERTMANAGER_TOKEN,
@@ -50,8 +52,11 @@ QUERIES = {
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusSite]:
     """Everything runs, and requests are served."""
     folder = tmp_path_factory.mktemp("site")
+    switchboard = Switchboard()
     with (
-        running_site(folder, ENVIRONMENT) as running,
+        served(switchboard) as base_url,
+        switchboard.mounted(base_url, Endpoint(vllm())) as vllm_url,
+        running_site(folder, ENVIRONMENT, vllm_url=vllm_url) as running,
         prometheus_site(running, folder / "prometheus", holds={ALERT: "1s"}) as site,
     ):
         running.wait_until_ready()

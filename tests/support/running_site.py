@@ -19,6 +19,7 @@ from controlplane.policy.builtin import FAST
 from controlplane.policy.knob import Knob
 from controlplane.policy.policy import Policy, VerifyPlan
 from engine.faults.names import BIAS_RAMP
+from tests.support.expositions import OBSERVED
 from tests.support.polling import until
 from trimtab.demo.processes import Child, Children
 from trimtab.demo.site import ENGINE_ID, Site
@@ -172,17 +173,25 @@ class RunningSite:
 
 @contextmanager
 def running_site(
-    folder: Path, environment: Mapping[str, str] | None = None, **changed: Any
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    vllm_url: str = "",
+    **changed: Any,
 ) -> Iterator[RunningSite]:
     """Start both; stop both and everything that they started at the end.
 
     Args:
         folder: of settings, database, state and logs.
         environment: settings of either program that differ from the demo's.
+        vllm_url: of a server to observe beside the engine, if any.
         changed: fields of `trimtab.demo.site.Site`.
     """
     site = Site(folder, **changed)
     site.write()
+    if vllm_url:
+        with site.control_file.open("a") as settings:
+            settings.write(f'\n[[engines]]\nid = "{OBSERVED}"\nkind = "vllm"\nurl = "{vllm_url}"\n')
     told = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **(environment or {})}
     with Children(folder / "logs") as children:
         control = _start_control(site, children, told)
