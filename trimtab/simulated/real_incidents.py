@@ -44,6 +44,7 @@ def recorded_run(name: str, *, seed: int = 0) -> ScenarioRun:
         events=(TrafficShift(kind="traffic_shift", at=ONSET, mix=(0.0, 1.0, 0.0)),),
         truth=Truth(
             onset=ONSET, end=END, causes=("traffic",), detectors=("hot_experts", "load_change"),
+            eases=("capacity_factor",),
             scope="expert 114", action="none for the bias; page",
         ),
     )  # fmt: skip
