@@ -11,11 +11,14 @@ from contract.admin import Cause, CauseKind, ConfigPut, ConfigState, Lease
 from controlplane.actuator.engine_admin import Mutation
 from controlplane.actuator.fence import Fence
 from controlplane.actuator.ports import EngineAdmins
+from controlplane.actuator.readback import KnownEngine
 from controlplane.actuator.requests import GOVERNOR
 from controlplane.errors import EngineError, EngineRefusedError
 
 LOGGER = logging.getLogger(__name__)
 STALE_LIMIT_SECONDS = 3600.0
+READ_LATELY_SECONDS = 20.0
+"""What an engine said within this time rules out a renewal without asking it again."""
 OURS = f"{CauseKind.DECISION}:act-"
 """How an engine names the holder of a lease that an action of a governor took."""
 
@@ -28,6 +31,16 @@ def due(state: ConfigState, *, lease_seconds: float, silent_seconds: float | Non
         lease for lease in state.leases
         if lease.holder.startswith(OURS) and lease.expires_in_seconds < lease_seconds / 2
     ]  # fmt: skip
+
+
+def may_be_due(known: KnownEngine | None, now: float, *, lease_seconds: float) -> bool:
+    """Whether to ask the engine: mostly what it said a moment ago answers already."""
+    if known is None or known.state is None or now - known.at > READ_LATELY_SECONDS:
+        return True
+    passed = now - known.at
+    return any(
+        lease.expires_in_seconds - passed < lease_seconds / 2 for lease in known.state.leases
+    )
 
 
 def renewal(state: ConfigState, leases: list[Lease], *, lease_seconds: float) -> Mutation:

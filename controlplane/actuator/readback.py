@@ -103,16 +103,20 @@ class Readback:
         young = self._clock.now() - known.at < UNCHANGED_SECONDS
         return young and without_clocks(known.state) == without_clocks(state)
 
-    def refresh_biases(self, engine_id: str, fence: Fence) -> None:
-        """Read capabilities and bias versions; fetch payloads that are not stored yet."""
+    def refresh_biases(self, engine_id: str, fence: Fence) -> bool:
+        """Read capabilities and bias versions; fetch payloads that are not stored yet.
+
+        Gives whether all of it is known now: not when the engine did not answer, nor while payloads
+        are left for the next pass.
+        """
         admin = self._admins.of(engine_id)
         try:
             capabilities, biases = admin.capabilities(), admin.biases()
-            payloads = self._missing_payloads(engine_id, biases)
-            fetched = {name: admin.bias_blob(name) for name in payloads}
+            missing = self._missing_payloads(engine_id, biases)
+            fetched = {name: admin.bias_blob(name) for name in missing[:MAX_PAYLOADS]}
         except EngineError as error:
             LOGGER.info("engine %s: %s", engine_id, error.detail)
-            return
+            return False
         now = self._clock.now()
         with self._database.write() as session:
             fence.check(session)
@@ -123,6 +127,7 @@ class Readback:
                 bias_snapshots.store(
                     session, engine_id, info, at=now, payload=fetched.get(info.bias_hash)
                 )
+        return len(missing) <= MAX_PAYLOADS
 
     def _missing_payloads(self, engine_id: str, biases: BiasList) -> list[str]:
         with self._database.read() as session:
@@ -131,7 +136,7 @@ class Readback:
             )
         wanted = [info for info in biases.versions if info.bias_hash in missing]
         wanted.sort(key=lambda i: (i.status is not BiasStatus.LAST_KNOWN_GOOD, -i.version))
-        return [info.bias_hash for info in wanted[:MAX_PAYLOADS]]
+        return [info.bias_hash for info in wanted]
 
     def _note_silence(self, engine_id: str, error: EngineError, fence: Fence) -> KnownEngine:
         with self._database.write() as session:

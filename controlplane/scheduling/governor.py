@@ -4,18 +4,20 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from contract.frame import FrameHeader
 from controlplane.actuator.actuator import Actuator
 from controlplane.actuator.engine_admins import HttpEngineAdmins
 from controlplane.actuator.fence import Fence
 from controlplane.actuator.governance import Governance
 from controlplane.actuator.groups import Groups
 from controlplane.actuator.halts import Halts
-from controlplane.actuator.lease_renewal import renew
+from controlplane.actuator.lease_renewal import may_be_due, renew
 from controlplane.actuator.operations import Operations
 from controlplane.actuator.readback import Readback
 from controlplane.auth.engines import EngineRegistry
 from controlplane.clock import Clock
 from controlplane.db.database import Database
+from controlplane.history.frames import NewestFrame
 from controlplane.history.history import History
 from controlplane.metrics import Instruments
 from controlplane.policy.policy import Policy
@@ -36,6 +38,8 @@ from controlplane.settings import GovernorSettings
 LOGGER = logging.getLogger(__name__)
 BEAT_SECONDS = 1.0
 TEND_SECONDS = 10.0
+BIASES_SECONDS = 60.0
+"""Bias versions are read again this often, and at once when a frame tells of another one."""
 
 
 class Governor:
@@ -90,6 +94,7 @@ class Governor:
         self._alerts = AlertWork(self.inbox, self.evaluator, self.groups, settings.alerts)
         self._audited = AuditCount(instruments)
         self._due: dict[str, float] = {}
+        self._biases_read: dict[str, tuple[object, float]] = {}
         self._pool = ThreadPoolExecutor(settings.evaluate_threads, "evaluate")
         jobs = (*self._jobs(), *more_jobs)
         self.leader = Leader(
@@ -141,20 +146,27 @@ class Governor:
         self._side_by_side(self.groups.governed(), lambda engine_id: self._tend(engine_id, fence))
 
     def _tend(self, engine_id: str, fence: Fence) -> None:
-        self.readback.refresh_biases(engine_id, fence)
-        policy = self.evaluator.governed(engine_id).policy
         newest = self._history.newest(engine_id)
-        silent = None if newest is None else max(0.0, self._clock.now() - newest.ended)
-        renew(
-            self.admins, engine_id, fence, lease_seconds=policy.lease_seconds,
-            silent_seconds=silent,
-        )  # fmt: skip
+        self._read_biases(engine_id, newest, fence)
+        policy = self.evaluator.governed(engine_id).policy
+        now = self._clock.now()
+        seconds = policy.lease_seconds
+        if may_be_due(self.readback.known(engine_id), now, lease_seconds=seconds):
+            silent = None if newest is None else max(0.0, now - newest.ended)
+            renew(self.admins, engine_id, fence, lease_seconds=seconds, silent_seconds=silent)
         lkg = None if newest is None else newest.header.lkg_bias
         if lkg is not None and self.references.lacks(engine_id, lkg):
             self.references.capture(
                 engine_id, lkg, author="engine", enough=ENOUGH_WINDOWS, check=fence.check,
                 seconds=policy.detectors.window_seconds,
             )  # fmt: skip
+
+    def _read_biases(self, engine_id: str, newest: NewestFrame | None, fence: Fence) -> None:
+        told = None if newest is None else _biases_told(newest.header)
+        now = self._clock.monotonic()
+        seen, due = self._biases_read.get(engine_id, (None, now))
+        if (seen != told or due <= now) and self.readback.refresh_biases(engine_id, fence):
+            self._biases_read[engine_id] = (told, now + BIASES_SECONDS)
 
     def _side_by_side(self, engines: Sequence[str], run: Callable[[str], object]) -> None:
         """Every engine has its turn; the first failure is raised once all have had it."""
@@ -164,3 +176,11 @@ class Governor:
             LOGGER.error("one more engine failed: %s", failure)
         if failures:
             raise failures[0]
+
+
+def _biases_told(header: FrameHeader) -> tuple[object, ...]:
+    """What changes in a frame's header when a bias is loaded, updated, rolled back or marked."""
+    return (
+        header.boot_id, header.configured_bias, header.live_bias, header.lkg_bias,
+        header.bias_version, header.lkg_bias_version,
+    )  # fmt: skip

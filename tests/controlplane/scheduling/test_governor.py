@@ -145,6 +145,7 @@ def test_leases_are_renewed_while_their_governor_lives_and_for_an_hour_at_most(g
     governed.run(50)
     generation = governed.engine.document.generation
     restore, _, holder = governed.engine.leases["capacity_factor"]
+    governed.clock.advance(115)
     governed.engine.leases["capacity_factor"] = (restore, 5.0, holder)
     governed.governor.tend(governed.fence)
     assert governed.engine.leases["capacity_factor"][1] == 120.0
@@ -153,6 +154,34 @@ def test_leases_are_renewed_while_their_governor_lives_and_for_an_hour_at_most(g
     governed.engine.leases["capacity_factor"] = (restore, 5.0, holder)
     governed.governor.tend(governed.fence)
     assert governed.engine.leases["capacity_factor"][1] == 5.0
+
+
+def asked_for(governed, path: str) -> int:
+    return sum(asked.endswith(path) for _, asked, _ in governed.engine.requests)
+
+
+def test_an_engine_is_asked_for_its_biases_once_a_minute_and_when_a_frame_tells_of_another(
+    governed,
+):
+    governed.warm()
+    first = asked_for(governed, "/router-bias")
+    assert first >= 1
+    governed.run(24)
+    assert asked_for(governed, "/router-bias") == first
+    governed.engine.drift()
+    governed.run(4)
+    governed.beat(tend=True)
+    assert asked_for(governed, "/router-bias") == first + 1
+    governed.run(72)
+    assert asked_for(governed, "/router-bias") > first + 1
+
+
+def test_a_lease_that_was_just_read_is_not_read_again(governed):
+    governed.warm()
+    governed.run(4)
+    before = asked_for(governed, "/config")
+    governed.governor.tend(governed.fence)
+    assert asked_for(governed, "/config") == before
 
 
 def test_a_group_changes_its_canary_first(sqlite_database, loopback_host):
