@@ -10,7 +10,7 @@ from contract.frame import NUM_BUCKETS
 from contract.runtime_config import CAPACITY_LADDER, OverflowMode, OverflowPolicy
 from engine.moe.capacity import slots as capacity_slots
 from engine.simulation.load import StepLoad
-from engine.simulation.routing.draws import fit_rows, scatter, split, whole
+from engine.simulation.routing.draws import fit, scatter, split, whole
 from engine.simulation.routing.popularity import SEQUENCE_CV
 from engine.simulation.serving.serve import StepKind
 from engine.simulation.state import Governed
@@ -103,7 +103,7 @@ def assignments(
             continue
         expected = count * selection
         drawn = scatter(generator, expected, shrink=shrink)
-        rows.append(fit_rows(drawn, expected, np.full(len(selection), float(count * top_k))))
+        rows.append(fit(drawn, expected, np.full(len(selection), float(count * top_k))))
     return np.stack(rows)
 
 
@@ -181,11 +181,11 @@ def what_if(
     counted.sampled_steps = steps // WHATIF_EVERY
     sampled = tokens // WHATIF_EVERY
     counted.sampled_tokens = sampled
-    luck = generator.standard_normal(live.shape, dtype=np.float32).astype(np.float64)
+    luck = generator.standard_normal(live.shape, dtype=np.float32)
     totals = np.full(len(live), float(sampled * top_k))
     for name, selection in (("whatif_live", live), ("whatif_lkg", lkg)):
         expected = sampled * selection
-        counted.arrays[name] = fit_rows(scatter(generator, expected, noise=luck), expected, totals)
+        counted.arrays[name] = fit(scatter(generator, expected, noise=luck), expected, totals)
 
 
 def bucket_arrays(generator: np.random.Generator, period: Period, buckets: Buckets) -> Arrays:
@@ -193,11 +193,21 @@ def bucket_arrays(generator: np.random.Generator, period: Period, buckets: Bucke
     found: Arrays = {}
     if period.assignments is None:
         return found
-    level = (1.0 + buckets.deviation.astype(np.float64)) / NUM_BUCKETS
-    found["bucket_assignments"] = split(generator, level * period.assignments, period.assignments)
+    level = (1.0 + buckets.deviation) / np.float32(NUM_BUCKETS)
+    found["bucket_assignments"] = _split(generator, level, period.assignments)
     if period.live is None or period.lkg is None:
         return found
-    luck = generator.standard_normal(level.shape, dtype=np.float32).astype(np.float64)
+    luck = generator.standard_normal(level.shape, dtype=np.float32)
     for name, counts in (("bucket_whatif_live", period.live), ("bucket_whatif_lkg", period.lkg)):
-        found[name] = split(generator, level * counts, counts, noise=luck)
+        found[name] = _split(generator, level, counts, luck)
     return found
+
+
+def _split(
+    generator: np.random.Generator,
+    level: npt.NDArray[np.float32],
+    counts: Counts,
+    noise: npt.NDArray[np.float32] | None = None,
+) -> Counts:
+    """[L, E] over buckets of a relative level [B, L, E]; 32 bits are enough for their noise."""
+    return split(generator, level * counts.astype(np.float32), counts, noise=noise)

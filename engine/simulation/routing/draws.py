@@ -4,13 +4,16 @@ Small means are drawn from Poisson, large ones from a normal with the same varia
 the row sum takes the multinomial's covariance: x - p·(Σx - n). Cumulative rounding keeps the sums.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.floating[Any]]
 Counts = npt.NDArray[np.int64]
 NORMAL_FROM = 12.0
 """Mean count of a cell from which the normal replaces Poisson."""
+_TINY = 1e-30
 
 
 def scatter(
@@ -20,7 +23,7 @@ def scatter(
     shrink: float = 1.0,
     noise: Floats | None = None,
 ) -> Floats:
-    """Independent counts around `expected`, not yet integers.
+    """Independent counts around `expected`, not yet integers, in the precision of `expected`.
 
     Args:
         generator: of the randomness.
@@ -29,32 +32,46 @@ def scatter(
         noise: standard normal noise to use, so that two draws share their luck.
     """
     if noise is None and expected.size and float(expected.mean()) < NORMAL_FROM:
-        return generator.poisson(expected).astype(np.float64)
+        return generator.poisson(expected).astype(expected.dtype)
     luck = generator.standard_normal(expected.shape, dtype=np.float32) if noise is None else noise
-    drawn: Floats = expected + np.sqrt(shrink * expected) * luck
-    return np.maximum(0.0, drawn)
+    drawn = expected * expected.dtype.type(shrink)
+    np.sqrt(drawn, out=drawn)
+    drawn *= luck
+    drawn += expected
+    return np.maximum(drawn, 0.0, out=drawn)
 
 
-def fit_rows(drawn: Floats, expected: Floats, totals: Floats) -> Counts:
-    """Integers near `drawn` whose sums over the last axis are exactly `totals`.
+def fit(drawn: Floats, expected: Floats, totals: Floats | Counts, *, axis: int = -1) -> Counts:
+    """Integers near `drawn` whose sums over an axis are exactly `totals`.
 
     Args:
-        drawn: [..., E], ≥ 0.
-        expected: [..., E], decides who takes the correction.
-        totals: [...], whole numbers.
+        drawn: ≥ 0; it is written over.
+        expected: of the same shape, decides who takes the correction.
+        totals: whole numbers, the shape without the axis.
+        axis: that is summed over.
     """
-    level = expected / np.maximum(expected.sum(axis=-1, keepdims=True), 1e-300)
-    shifted = np.maximum(0.0, drawn - level * (drawn.sum(axis=-1) - totals)[..., None])
-    mass = shifted.sum(axis=-1, keepdims=True)
-    scaled = shifted * (totals[..., None] / np.maximum(mass, 1e-300))
-    return whole(scaled, totals)
+    wanted = np.expand_dims(totals, axis).astype(drawn.dtype)
+    over = drawn.sum(axis=axis, keepdims=True) - wanted
+    drawn -= expected * (over / np.maximum(expected.sum(axis=axis, keepdims=True), _TINY))
+    np.maximum(drawn, 0.0, out=drawn)
+    drawn *= wanted / np.maximum(drawn.sum(axis=axis, keepdims=True), _TINY)
+    return whole(drawn, totals, axis=axis)
 
 
-def whole(values: Floats, totals: Floats | Counts) -> Counts:
-    """Round along the last axis so that each row's sum is exactly its total."""
-    steps = np.rint(np.cumsum(values, axis=-1)).astype(np.int64)
-    steps[..., -1] = totals
-    return np.maximum(0, np.diff(np.minimum(steps, steps[..., -1:]), axis=-1, prepend=0))
+def whole(values: Floats, totals: Floats | Counts, *, axis: int = -1) -> Counts:
+    """Round so that the sums over an axis are exactly the totals.
+
+    Cumulative sums are rounded, so a cell is off by less than one: in 32-bit floats for totals up
+    to some millions.
+    """
+    steps = np.moveaxis(np.cumsum(values, axis=axis), axis, 0)
+    np.rint(steps, out=steps)
+    counts = np.empty_like(steps, dtype=np.int64)
+    counts[:] = steps
+    counts[-1] = totals
+    np.minimum(counts, counts[-1], out=counts)
+    counts[1:] -= counts[:-1].copy()
+    return np.moveaxis(np.maximum(counts, 0, out=counts), 0, axis)
 
 
 def split(
@@ -65,7 +82,4 @@ def split(
     noise: Floats | None = None,
 ) -> Counts:
     """Split `counts` [...] over the first axis of `expected` [B, ...]; sums are exact."""
-    drawn = scatter(generator, expected, noise=noise)
-    moved = np.moveaxis(drawn, 0, -1)
-    level = np.moveaxis(expected, 0, -1)
-    return np.moveaxis(fit_rows(moved, level, counts.astype(np.float64)), -1, 0)
+    return fit(scatter(generator, expected, noise=noise), expected, counts, axis=0)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.simulation.routing.draws import fit_rows, scatter, split
+from engine.simulation.routing.draws import fit, scatter, split
 
 
 @settings(max_examples=50, deadline=None)
@@ -13,7 +13,7 @@ from engine.simulation.routing.draws import fit_rows, scatter, split
 def test_rows_sum_exactly_and_no_count_is_negative(total, experts, seed):
     rng = np.random.default_rng(seed)
     expected = rng.dirichlet(np.ones(experts), size=3) * total
-    counts = fit_rows(scatter(rng, expected), expected, np.full(3, float(total)))
+    counts = fit(scatter(rng, expected), expected, np.full(3, float(total)))
     assert (counts.sum(axis=1) == total).all()
     assert (counts >= 0).all()
 
@@ -25,7 +25,7 @@ def test_the_spread_is_that_of_routing_without_replacement(total):
     shrink = (experts - top_k) / (experts - 1)
     expected = np.full((4000, experts), total / experts)
     drawn = scatter(rng, expected, shrink=shrink if total > 1000 else 1.0)
-    counts = fit_rows(drawn, expected, np.full(4000, float(total)))
+    counts = fit(drawn, expected, np.full(4000, float(total)))
     noise = (experts - top_k if total > 1000 else experts - 1) / total
     assert (counts.std(axis=1) / counts.mean(axis=1)).mean() == pytest.approx(
         np.sqrt(noise), rel=0.05
@@ -45,7 +45,5 @@ def test_equal_expectations_and_equal_luck_give_equal_counts():
     expected = np.full((2, 30), 40.0)
     luck = rng.standard_normal(expected.shape)
     totals = np.full(2, 1200.0)
-    first, second = (
-        fit_rows(scatter(rng, expected, noise=luck), expected, totals) for _ in range(2)
-    )
+    first, second = (fit(scatter(rng, expected, noise=luck), expected, totals) for _ in range(2))
     assert (first == second).all()
