@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, str] = {
     "overflow": "trimtab.bench.overflow",
     "overhead": "trimtab.bench.overhead",
     "query": "trimtab.bench.query",
+    "simulation": "trimtab.bench.simulation",
 }
 
 

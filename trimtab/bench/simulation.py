@@ -1,0 +1,154 @@
+"""`trimtab bench simulation`: what a simulated fleet costs. Every engine here is simulated.
+
+In process: one DeepSeek-V3 group (58 × 256, all layers) at ticks of 10 s, against real time, alone
+and with detectors, SLOs and decisions behind it. Over HTTP: 64 such engines at one frame a second
+for ten minutes, and the control plane that stores and judges them, in processes of their own.
+"""
+
+import json
+import tempfile
+import time
+from itertools import islice
+from pathlib import Path
+
+import httpx
+
+from controlplane.policy.builtin import DEFAULT
+from controlplane.policy.decide import decide
+from engine.simulation import scenario as scenarios
+from engine.simulation.run import ScenarioRun
+from engine.simulation.scenario import Scenario
+from trimtab.bench.figure import Figure
+from trimtab.bench.plane import ProcessCost
+from trimtab.bench.stream import wait_until
+from trimtab.demo.processes import Children, free_port
+from trimtab.simulated.history import SimulatedHistory
+from trimtab.simulated.site import FleetRequest, FleetSite
+
+PRESET = "deepseek-v3"
+TICK_SECONDS = 10.0
+WARM_TICKS, TICKS = 70, 300
+ENGINES, GROUP_SIZE = 64, 4
+FLEET_SECONDS = 600
+SETTLE_SECONDS = 30
+_READY_SECONDS = 60.0
+
+
+def run() -> list[Figure]:
+    """In process, then the fleet; about twelve minutes."""
+    return [*speeds(), *fleet(FLEET_SECONDS)]
+
+
+def speeds() -> list[Figure]:
+    """Scenario seconds a second of one processor."""
+    scenario = whole_model()
+    alone = iter(ScenarioRun.of(scenario).frames())
+    governed = iter(SimulatedHistory.of(scenario, DEFAULT).snapshots())
+
+    def ratio(steps: object) -> float:
+        return TICKS * TICK_SECONDS / _processor_seconds(steps)
+
+    for warming in (alone, governed):
+        list(islice(warming, WARM_TICKS))
+    return [
+        Figure("simulation.real_time_ratio", ratio(islice(alone, TICKS)), "ratio", 1000.0, ">=",
+               TICKS, against="one group of 58 × 256 at 10 s ticks, simulated"),
+        Figure("simulation.governed_real_time_ratio",
+               ratio(decide(seen, DEFAULT) for seen in islice(governed, TICKS)), "ratio", n=TICKS,
+               against="the same, with detectors, SLOs and decisions at each tick"),
+    ]  # fmt: skip
+
+
+def _processor_seconds(steps: object) -> float:
+    began = time.process_time()
+    for _ in steps:  # type: ignore[attr-defined]
+        pass
+    return time.process_time() - began
+
+
+def whole_model() -> Scenario:
+    """Quiet traffic on every layer of the preset, at production ticks."""
+    scenario = scenarios.load("quiet-normal")
+    engine = scenario.engine.model_copy(update={"preset": PRESET, "layers": None})
+    return scenario.model_copy(update={"engine": engine, "tick_seconds": TICK_SECONDS})
+
+
+def fleet(seconds: int) -> list[Figure]:
+    """64 engines into a control plane over HTTP; both processes' share of the processor.
+
+    Raises:
+        RuntimeError: fewer frames were stored than the fleet's own count says it sent.
+    """
+    with tempfile.TemporaryDirectory() as name, Children(Path(name) / "logs") as children:
+        site = _site(Path(name), free_port(), free_port())
+        url = site.request.control_url
+        control = children.start_trimtab("control", ["serve", "--config", str(site.control_file)])
+        _wait_until_ready(url, children)
+        simulated = children.start_trimtab(
+            "fleet",
+            ["simulate", "--preset", PRESET, "--engines", str(ENGINES), "--port",
+             str(site.request.port), "--control-url", url, "--folder", name,
+             "--duration", str(seconds + SETTLE_SECONDS)],
+        )  # fmt: skip
+        costs = [ProcessCost(child.process.pid) for child in (control, simulated)]
+        wait_until(time.perf_counter() + SETTLE_SECONDS)
+        began, spent = time.perf_counter(), [cost.cpu_seconds() for cost in costs]
+        wait_until(began + seconds - SETTLE_SECONDS / 2)
+        children.check()
+        passed = time.perf_counter() - began
+        shares = [
+            (cost.cpu_seconds() - before) / passed
+            for cost, before in zip(costs, spent, strict=True)
+        ]
+        memory = [cost.peak_rss_mb() for cost in costs]
+        simulated.process.wait(_READY_SECONDS)
+        told = simulated.log.read_text("utf-8").strip().splitlines()[-1]
+        stored, missing = _stored(site)
+    both = f"control plane {shares[0]:.2f}, fleet {shares[1]:.2f}; of {passed:.0f} s"
+    return [
+        Figure("simulation.fleet64.cores", sum(shares), "cores", 1.2, "<=", ENGINES, against=both),
+        Figure("simulation.fleet64.frames_missing", float(missing), "frames", 0.0, "<=", stored,
+               against=f"{stored} stored; the fleet says {told}"),
+        Figure("simulation.fleet64.rss_mb", memory[0], "MiB",
+               against=f"the control plane's peak; the fleet's {memory[1]:.0f} MiB"),
+    ]  # fmt: skip
+
+
+def _site(folder: Path, port: int, control_port: int) -> FleetSite:
+    return FleetSite.open(
+        FleetRequest(
+            scenario=whole_model(), engines=ENGINES, group_size=GROUP_SIZE, affected=0, speed=1.0,
+            seed=0, folder=folder, port=port, control_url=f"http://127.0.0.1:{control_port}",
+            control_port=control_port, policy=DEFAULT.name,
+        )
+    )  # fmt: skip
+
+
+def _wait_until_ready(url: str, children: Children) -> None:
+    deadline = time.perf_counter() + _READY_SECONDS
+    while time.perf_counter() < deadline:
+        children.check()
+        try:
+            if httpx.get(f"{url}/readyz", trust_env=False).is_success:
+                return
+        except httpx.TransportError:
+            pass
+        wait_until(time.perf_counter() + 0.2)
+    raise TimeoutError(f"the control plane was not ready within {_READY_SECONDS:.0f} s")
+
+
+def _stored(site: FleetSite) -> tuple[int, int]:
+    """Frames stored of the whole fleet, and frames known to be missing."""
+    headers = {"Authorization": f"Bearer {site.tokens['admin']}"}
+    end = time.time()  # noqa: TID251 - a benchmark uses the wall clock
+    stored = missing = 0
+    with httpx.Client(base_url=f"{site.request.control_url}/api/v1", headers=headers,
+                      trust_env=False, timeout=60.0) as client:  # fmt: skip
+        for member in site.members():
+            engine = f"/engines/{member.settings.engine_id}"
+            boots = json.loads(client.get(f"{engine}/boots").raise_for_status().content)
+            stored += sum(boot["frames"] for boot in boots)
+            query = {"start": end - 86_400, "end": end}
+            gaps = client.get(f"{engine}/gaps", params=query).raise_for_status().json()
+            missing += int(gaps["frames_missing"])
+    return stored, missing
