@@ -81,7 +81,7 @@ FAULTS: dict[str, FaultSpec] = {
         FaultSpec(
             LONG_PROMPTS, FaultSide.LOAD, "a storm of long prompts beside the usual traffic",
             {
-                "per_second": Parameter(2.5, 0.01, 1000.0, "long prompts a second"),
+                "rate_share": Parameter(0.3, 0.001, 100.0, "long prompts for each usual request"),
                 "prompt_tokens": Parameter(1500, 1, 1e6, "tokens of each"),
                 "seconds": Parameter(25.0, 1.0, 3600.0, "how long"),
             },

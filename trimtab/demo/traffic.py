@@ -84,7 +84,8 @@ class Traffic:
             ]
             requests = list(itertools.takewhile(lambda r: r.arrival_s < seconds, extra))
         elif fault == LONG_PROMPTS:
-            count = max(1, round(seconds * values["per_second"]))
+            # A share of what was fitted to this machine: as hard on a fast one as on a slow one.
+            count = max(1, round(seconds * values["rate_share"] * plan.rate))
             arrivals = np.sort(random.uniform(0, seconds, count))
             tokens = min(int(values["prompt_tokens"]), CONTEXT_TOKENS - STORM_OUTPUT_TOKENS)
             requests = [TraceRequest(float(at), tokens, STORM_OUTPUT_TOKENS) for at in arrivals]
