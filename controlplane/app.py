@@ -7,10 +7,10 @@ start and stop it in `_lifespan`. Routes take what they need from `app.state` by
 `governor`, `governance`.
 """
 
+import logging
 import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, FastAPI
@@ -19,6 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 import controlplane.actuator.routes
 import controlplane.audit.routes
@@ -29,7 +30,7 @@ import controlplane.probes
 import controlplane.scheduling.routes
 import controlplane.web.router
 from contract import CONTRACT_VERSION
-from contract.headers import RETRY_AFTER
+from contract.headers import LOGS_PATH, RETRY_AFTER
 from contract.problem import PROBLEM_MEDIA_TYPE, Problem
 from controlplane.audit import access_changes
 from controlplane.audit.denials import audit_denials
@@ -44,7 +45,9 @@ from controlplane.errors import OverloadedError, StorageError, TrimtabError
 from controlplane.history.history import History
 from controlplane.history.ring import ReceivedFrame
 from controlplane.history.upkeep import Job, Upkeep, jobs
-from controlplane.ingest.routes import Receiver
+from controlplane.ingest.gathering import Gathering
+from controlplane.ingest.routes import Receiver, receive_logs
+from controlplane.ingest.sorting import Sorted
 from controlplane.ingest.writer import FrameWriter
 from controlplane.metrics import Instruments
 from controlplane.probes import Probes
@@ -53,7 +56,9 @@ from controlplane.scheduling.jobs import leader_jobs
 from controlplane.scraping.scraper import Scraper, observed_engines, scrape_jobs
 from controlplane.settings import Settings
 from controlplane.web.error_pages import error_page, wants_page
+from controlplane.web.headers import SecurityHeaders
 
+LOGGER = logging.getLogger(__name__)
 CLIENT_CLOSED_REQUEST = 499
 """nginx's number. Nobody reads it: the client is gone."""
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -96,8 +101,11 @@ class Plane:
         self.history = History(self.database, settings.history, self.clock)
         self.writer = FrameWriter(self.history, settings.ingest, self.clock, self.instruments)
         self.upkeep = Upkeep(self.history, self.writer.is_catching_up)
-        self.decoders = ThreadPoolExecutor(settings.ingest.decode_threads, "decode")
-        self.receiver = Receiver(settings.ingest, self.writer, self.instruments, self.decoders)
+        self.decoding: Gathering[Sorted] = Gathering(
+            settings.ingest.decode_threads, settings.ingest.gather_seconds,
+            settings.ingest.queue_frames,
+        )  # fmt: skip
+        self.receiver = Receiver(settings.ingest, self.writer, self.instruments, self.decoding)
         self.scraper = Scraper(
             observed_engines(settings.engines), self._store, self.clock, self.instruments,
             settings.scrape,
@@ -127,7 +135,7 @@ class Plane:
         self.governor.stop()
         self.scraper.close()
         self.writer.stop()
-        self.decoders.shutdown()
+        self.decoding.close()
         self.database.close()
 
     def _store(self, frames: Sequence[ReceivedFrame]) -> None:
@@ -155,12 +163,45 @@ class Plane:
                 )  # fmt: skip
 
 
+class ControlPlane(FastAPI):
+    """The application; frames are taken in before the framework's layers.
+
+    A fleet posts frames all the time and everything else now and then: routing, dependencies and
+    limits of body size cost the framework as much as all that is done with a frame.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; the answer to frames has the headers of any other."""
+        if scope["type"] == "http" and scope["path"] == LOGS_PATH and scope["method"] == "POST":
+            scope["app"] = self
+            await _FRAMES(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+async def _take_frames(scope: Scope, receive: Receive, send: Send) -> None:
+    request = Request(scope, receive)
+    try:
+        response = await receive_logs(request)
+    except TrimtabError as error:
+        response = await _on_error(request, error)
+    except ClientDisconnect as error:
+        response = await _on_gone(request, error)
+    except Exception as error:
+        LOGGER.exception("taking in frames failed")
+        response = await _on_unforeseen(request, error)
+    await response(scope, receive, send)
+
+
+_FRAMES = SecurityHeaders(_take_frames)
+
+
 def create_app(
     settings: Settings, *, clock: Clock | None = None, database: Database | None = None
 ) -> FastAPI:
     """The application. The database's schema must be at the newest revision already."""
     plane = Plane(settings, clock=clock, database=database)
-    app = FastAPI(
+    app = ControlPlane(
         title="Trimtab control plane", version=CONTRACT_VERSION, lifespan=_lifespan,
         docs_url=None, redoc_url=None, openapi_url="/api/openapi.json",
         max_body_size=MAX_BODY_BYTES,

@@ -15,7 +15,7 @@ from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.errors import ConflictError, InvalidInputError, NotFoundError
 
-REMEMBER_SECONDS = 5.0
+REMEMBER_SECONDS = 15.0
 MAX_REMEMBERED = 4096
 
 

@@ -1,7 +1,7 @@
 """Reading stored frames of one engine over a span of time."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
@@ -16,6 +16,7 @@ from controlplane.history.models import EngineBoot, FrameGap, LoadChunk, LoadRin
 logger = logging.getLogger(__name__)
 
 MINUTE = 60
+_ROWS_AT_A_TIME = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +70,31 @@ def frames_of_ring(
     if unsealed_only:
         query = query.where(~LoadRing.sealed)
     listed = session.execute(query).all()
-    for boot_id, sequence, slot in listed:
-        frame = cache.get(FrameKey(engine_id, boot_id, sequence))
-        if frame is None:
-            frame = _load(session, engine_id, slot)
+    for first in range(0, len(listed), _ROWS_AT_A_TIME):
+        rows = listed[first : first + _ROWS_AT_A_TIME]
+        held = [cache.get(FrameKey(engine_id, boot_id, sequence)) for boot_id, sequence, _ in rows]
+        lacking = [row.slot for row, frame in zip(rows, held, strict=True) if frame is None]
+        payloads = _payloads(session, engine_id, lacking)
+        for row, known in zip(rows, held, strict=True):
+            frame = known or _decoded(payloads.get(row.slot))
             if frame is None:
                 continue
-            cache.put(frame)
-        yield frame
+            if known is None:
+                cache.put(frame)
+            yield frame
 
 
-def _load(session: Session, engine_id: str, slot: int) -> Frame | None:
-    payload = session.scalar(
-        select(LoadRing.payload).where(LoadRing.engine_id == engine_id, LoadRing.slot == slot)
+def _payloads(session: Session, engine_id: str, slots: Sequence[int]) -> dict[int, bytes]:
+    """Stored frames by slot, in one question."""
+    if not slots:
+        return {}
+    query = select(LoadRing.slot, LoadRing.payload).where(
+        LoadRing.engine_id == engine_id, LoadRing.slot.in_(slots)
     )
+    return {row.slot: row.payload for row in session.execute(query)}
+
+
+def _decoded(payload: bytes | None) -> Frame | None:
     try:
         return None if payload is None else decode(payload)
     except FrameError:

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 MINUTE = 60
 SLICE = 10
+_ROWS_AT_A_TIME = 8
 SUMMARY_COLUMNS = tuple(column.name for column in LayerSummary.__table__.columns)
 UPSERT_SUMMARY = upsert("layer_summary", SUMMARY_COLUMNS, ("engine_id", "layer", "tier", "t0"))
 UPSERT_ROLLUP = upsert(
@@ -142,19 +143,20 @@ class Sealer:
 
     def _read(self, session: Session, due: Due) -> list[_RingFrame]:
         rows = session.execute(
-            select(LoadRing.ordinal, LoadRing.boot_id, LoadRing.sequence, LoadRing.slot)
+            select(LoadRing.ordinal, LoadRing.boot_id, LoadRing.sequence, LoadRing.payload)
             .where(
                 LoadRing.engine_id == due.engine_id,
                 LoadRing.ordinal.in_(due.ordinals),
                 ~LoadRing.sealed,  # finds them by the index of what is not sealed
             )
             .order_by(LoadRing.ordinal)
-        ).all()
+            .execution_options(yield_per=_ROWS_AT_A_TIME)
+        )
         found: list[_RingFrame] = []
-        for ordinal, boot_id, sequence, slot in rows:
+        for ordinal, boot_id, sequence, payload in rows:
             frame = self._cache.get(FrameKey(due.engine_id, boot_id, sequence))
             if frame is None:
-                frame = _decoded(session, due.engine_id, slot)
+                frame = _decoded(due.engine_id, ordinal, payload)
             found.append(_RingFrame(ordinal, frame))
         return found
 
@@ -221,12 +223,9 @@ def tables_of(t0: int) -> list[tuple[str, int, int]]:
     ]
 
 
-def _decoded(session: Session, engine_id: str, slot: int) -> Frame | None:
-    payload = session.scalar(
-        select(LoadRing.payload).where(LoadRing.engine_id == engine_id, LoadRing.slot == slot)
-    )
+def _decoded(engine_id: str, ordinal: int, payload: bytes) -> Frame | None:
     try:
-        return None if payload is None else decode(payload)
+        return decode(payload)
     except FrameError:
-        logger.exception("ring frame %s/%s is damaged and is not sealed", engine_id, slot)
+        logger.exception("ring frame %s/%s is damaged and is not sealed", engine_id, ordinal)
         return None

@@ -1,11 +1,9 @@
 """`POST /v1/logs`: frames in. Durable before it is acknowledged, decoded off the event loop."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from contract.headers import CONTENT_TYPE_PROTOBUF, LOGS_PATH, RETRY_AFTER
 from controlplane.auth.access import Access, require
@@ -19,6 +17,7 @@ from controlplane.errors import (
 from controlplane.history.ring import Outcome, ReceivedFrame
 from controlplane.ingest import otlp
 from controlplane.ingest.body import UndecodableBodyError, inflate, too_large
+from controlplane.ingest.gathering import Gathering
 from controlplane.ingest.sorting import Refusal, Sorted, sort_frames
 from controlplane.ingest.writer import FrameWriter
 from controlplane.metrics import Instruments
@@ -34,7 +33,7 @@ class Receiver:
     settings: IngestSettings
     writer: FrameWriter
     instruments: Instruments
-    executor: ThreadPoolExecutor
+    decoding: Gathering[Sorted]
 
     def count(self, engine_id: str, outcome: str, frames: int = 1) -> None:
         """Count frames by outcome."""
@@ -42,10 +41,7 @@ class Receiver:
         counter.labels(engine_id, outcome).inc(frames)
 
 
-def _receiver(request: Request) -> Receiver:
-    receiver: Receiver = request.app.state.receiver
-    return receiver
-
+_engine = require(Role.ENGINE)
 
 UNBOUNDED = 2**63
 """For the framework: `IngestSettings.max_body_bytes` bounds a request with frames."""
@@ -63,23 +59,26 @@ router = APIRouter(tags=["ingest"], max_body_size=UNBOUNDED)
         503: {"description": "The database cannot take a write; Retry-After says when"},
     },
 )
-async def receive_logs(
-    request: Request,
-    principal: Annotated[Principal, Depends(require(Role.ENGINE))],
-    receiver: Annotated[Receiver, Depends(_receiver)],
-) -> Response:
-    """Store the frames of a request; answers in the request's own encoding."""
+async def receive_logs(request: Request) -> Response:
+    """Store the frames of a request; answers in the request's own encoding.
+
+    It takes nothing from the framework but the request: `controlplane.app` calls it directly.
+
+    Raises:
+        UnauthenticatedError, PermissionDeniedError: the token is not an engine's.
+    """
+    principal = await _engine(request)
+    receiver: Receiver = request.app.state.receiver
     content_type = CONTENT_TYPE_PROTOBUF
     engine_id = principal.engine_id or ""
     try:
         content_type = otlp.media_type(request.headers.get("content-type", ""))
         body = await _read(request, receiver.settings.max_body_bytes)
         encoding = request.headers.get("content-encoding", "")
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(
-            receiver.executor, _sort, body, encoding, content_type, engine_id,
-            receiver.settings.max_inflated_bytes,
-        )  # fmt: skip
+        bound = receiver.settings.max_inflated_bytes
+        found = await asyncio.wrap_future(
+            receiver.decoding.submit(lambda: _sort(body, encoding, content_type, engine_id, bound))
+        )
         for refusal in found.refused:
             receiver.count(engine_id, refusal.kind)
         if found.refused and not found.accepted:
