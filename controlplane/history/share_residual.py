@@ -35,11 +35,14 @@ def residuals(counts: Ints) -> tuple[Ints, Residuals]:
     The first frame is not predicted; store it as it is.
     """
     totals = counts.sum(axis=-1)
-    summed = np.cumsum(counts[:-1], axis=0, dtype=np.float64)
-    seen = np.cumsum(totals[:-1], axis=0, dtype=np.float64)
-    predicted = _predicted(totals[1:], summed, seen)
-    out = np.empty(predicted.shape, dtype=np.int32)
-    np.subtract(counts[1:], predicted, out=out, casting="unsafe")
+    out = np.empty((counts.shape[0] - 1, *counts.shape[1:]), dtype=np.int32)
+    summed, seen = counts[0].astype(np.float64), totals[0].astype(np.float64)
+    for t in range(1, counts.shape[0]):
+        np.subtract(
+            counts[t], _predicted(totals[t], summed, seen), out=out[t - 1], casting="unsafe"
+        )
+        summed += counts[t]
+        seen += totals[t]
     return totals, out
 
 
@@ -60,9 +63,7 @@ def restore(first: Ints, totals: Ints, residual: Residuals) -> Ints:
 def _predicted(total: Ints, summed: Floats, seen: Floats) -> Floats:
     """Total × summed / seen, rounded to even; 0 where the row has been empty so far.
 
-    One multiplication and one rounding in IEEE doubles: every machine gets the same, for one frame
-    as for many at a time.
+    One multiplication and one rounding in IEEE doubles: every machine gets the same.
     """
     per_unit = total / np.maximum(seen, 1.0)
-    predicted = summed * per_unit[..., None]
-    return np.rint(predicted, out=predicted)
+    return np.rint(summed * per_unit[:, None])
