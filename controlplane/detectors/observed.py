@@ -63,7 +63,7 @@ def pooled(windows: Sequence[EngineWindow], name: str) -> Sums | None:
         return None
     total = found[0]
     for array in found[1:]:
-        total = total + array
+        total = np.add(total, array, dtype=np.uint64)
     return total
 
 

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from contract.frame import FrameHeader
 
-Sums = npt.NDArray[np.uint64]
+Sums = npt.NDArray[np.unsignedinteger[Any]]
+"""Sums are made in 64 bits; a window that is kept may hold them in fewer. Add with a dtype."""
 Value = TypeVar("Value")
 
 

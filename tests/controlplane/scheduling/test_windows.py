@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from controlplane.clock import ManualClock
+from controlplane.detectors.observed import pooled
 from controlplane.history.history import History
-from controlplane.scheduling.windows import AlignedWindows, thinned
+from controlplane.scheduling.windows import NARROW_FROM, AlignedWindows, narrowed, thinned
 from controlplane.settings import HistorySettings
 from tests.support.frames import START, make_frame, received
 
@@ -62,3 +65,29 @@ def test_a_thin_window_keeps_latencies_and_overflow(history):
     assert "a2a_layer" not in slim.arrays
     assert np.array_equal(slim.arrays["overflow"], window.arrays["overflow"])
     assert slim.by_generation is window.by_generation
+
+
+def test_a_kept_window_holds_large_arrays_in_few_bits_and_the_same_counts(history):
+    store(history, *range(10))
+    window = history.window("e0", START, START + 10)
+    assert window is not None
+    large = np.arange(NARROW_FROM, dtype=np.uint64).reshape(4, 1, -1)
+    wide = replace(window, arrays={**window.arrays, "assignments": large})
+    kept = narrowed(wide)
+    assert kept.arrays["assignments"].dtype == np.uint16
+    assert kept.arrays["overflow"].dtype == np.uint64
+    for name, values in wide.arrays.items():
+        np.testing.assert_array_equal(kept.arrays[name], values)
+    assert kept.arrays["assignments"].sum() == large.sum()
+
+
+def test_pooling_narrow_windows_does_not_overflow(history):
+    store(history, *range(10))
+    window = history.window("e0", START, START + 10)
+    assert window is not None
+    full = np.full((2, 1, NARROW_FROM), 255, dtype=np.uint64)
+    kept = narrowed(replace(window, arrays={"whatif_live": full}))
+    assert kept.arrays["whatif_live"].dtype == np.uint8
+    together = pooled([kept, kept, kept], "whatif_live")
+    assert together is not None
+    np.testing.assert_array_equal(together, full * 3)
