@@ -114,6 +114,7 @@ class Plane:
             self.database, self.clock, self.history, self.engines, self.instruments,
             settings.governor, holder=f"{socket.gethostname()}:{secrets.token_hex(4)}",
             more_jobs=leader_jobs((*jobs(self.upkeep), *self._scrape_jobs())),
+            why_unread=self.scraper.failure,
         )  # fmt: skip
         self.governance = self.governor.governance
         self.access.on_denied.append(audit_denials(self.database, self.clock))

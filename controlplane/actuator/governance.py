@@ -1,5 +1,6 @@
 """What routes and pages reach the actuator through; lives in `app.state.governance`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -22,6 +23,8 @@ class Governance:
         halts: freeze and thaw.
         readback: what engines last said of themselves.
         default_policy: name of the policy of engines that nothing is assigned to.
+        why_unread: why an observe-only engine's metrics could not be read last; empty when they
+            were, or where this process does not read them.
     """
 
     database: Database
@@ -32,6 +35,7 @@ class Governance:
     halts: Halts
     readback: Readback
     default_policy: str
+    why_unread: Callable[[str], str]
 
 
 def governance_of(request: Request) -> Governance:

@@ -32,7 +32,7 @@ class TokenInfo:
 
 
 class TokenStore:
-    """Tokens in the database; an answer is remembered for 5 s, so a revocation elsewhere too.
+    """Tokens in the database; an answer is remembered for 15 s, so a revocation elsewhere too.
 
     `record` writes each change, with its actor, in the change's own transaction.
     """
@@ -101,7 +101,7 @@ class TokenStore:
             self._made(session, SETTINGS, name, role, engine_id, None)
 
     def remembered(self, secret: str) -> Principal | None:
-        """Who holds this secret, if that was asked within the last 5 s; never waits."""
+        """Who holds this secret, if that was asked within the last 15 s; never waits."""
         with self._lock:
             known = self._remembered.get(digest(secret))
         if known is None or abs(self._clock.now() - known[0]) >= REMEMBER_SECONDS:

@@ -60,6 +60,7 @@ class Governor:
         holder: str,
         more_jobs: Sequence[Job] = (),
         lease: Lease | None = None,
+        why_unread: Callable[[str], str] = lambda _engine_id: "",
     ) -> None:
         self.settings = settings
         self.database = database
@@ -89,7 +90,7 @@ class Governor:
         self.governance = Governance(
             database=database, clock=clock, admins=self.admins, groups=self.groups,
             operations=self.operations, halts=self.halts, readback=self.readback,
-            default_policy=settings.policy,
+            default_policy=settings.policy, why_unread=why_unread,
         )  # fmt: skip
         self._alerts = AlertWork(self.inbox, self.evaluator, self.groups, settings.alerts)
         self._audited = AuditCount(instruments)

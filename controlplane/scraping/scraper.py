@@ -105,6 +105,10 @@ class Scraper:
         with self._lock, ThreadPoolExecutor(min(THREADS, len(self.targets)), "scrape") as pool:
             return sum(pool.map(self._scraped, self.targets))
 
+    def failure(self, engine_id: str) -> str:
+        """Why the last reading of an engine failed; empty when it did not, or not here."""
+        return self._said.get(engine_id, "")
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()

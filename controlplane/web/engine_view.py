@@ -134,6 +134,7 @@ def engine(governing: Governance, history: History, engine_id: str) -> EngineVie
         freezes=freezes,
         policy=policy,
         now=now,
+        unread=governing.why_unread(engine_id) if kind.is_observed else "",
     )
     view = EngineView(
         engine_id=engine_id, group=group, configured=configured, states=states, told=told,
@@ -159,9 +160,12 @@ def _states(
     freezes: Sequence[FreezeRecord],
     policy: Policy,
     now: float,
+    unread: str,
 ) -> tuple[tuple[EngineState, ...], str]:
     """The pills, and one sentence on what is wrong."""
     states, told = _standing(configured=configured, kind=kind, known=known)
+    if unread:
+        told.append(f"Its metrics cannot be read: {unread}")
     if newest is None:
         states.append(EngineState.STALE)
         told.append("No frame has arrived yet.")

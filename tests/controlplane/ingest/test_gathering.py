@@ -1,4 +1,5 @@
 import threading
+from functools import partial
 
 import pytest
 
@@ -22,7 +23,7 @@ def test_what_comes_after_a_silence_is_done_at_once(patient):
 
 def test_what_trickles_in_gathers_until_there_is_enough(patient):
     patient.submit(lambda: 0).result(5)
-    gathered = [patient.submit(lambda n=n: n) for n in range(1, BATCH)]
+    gathered = [patient.submit(partial(int, n)) for n in range(1, BATCH)]
     threading.Event().wait(0.05)
     assert not any(future.done() for future in gathered)
     gathered.append(patient.submit(lambda: BATCH))
@@ -31,7 +32,7 @@ def test_what_trickles_in_gathers_until_there_is_enough(patient):
 
 def test_a_pause_ends_by_itself():
     gathering: Gathering[int] = Gathering(2, 0.05, bound=99)
-    assert [gathering.submit(lambda n=n: n).result(5) for n in range(3)] == [0, 1, 2]
+    assert [gathering.submit(partial(int, n)).result(5) for n in range(3)] == [0, 1, 2]
     gathering.close()
 
 
@@ -72,6 +73,6 @@ def test_more_than_the_bound_is_refused_and_nothing_of_it_is_done():
 def test_closing_does_what_waits():
     gathering: Gathering[int] = Gathering(2, LONG, bound=99)
     gathering.submit(lambda: 0).result(5)
-    waiting = [gathering.submit(lambda n=n: n) for n in range(3)]
+    waiting = [gathering.submit(partial(int, n)) for n in range(3)]
     gathering.close()
     assert [future.result(5) for future in waiting] == [0, 1, 2]

@@ -141,3 +141,15 @@ def test_a_telemetry_token_for_it_is_refused_in_the_settings(sqlite_url):
     }  # fmt: skip
     with pytest.raises(InvalidInputError, match="read by its metrics"):
         load_settings(database_url=sqlite_url, engines=[engine])
+
+
+def test_a_page_says_why_its_metrics_cannot_be_read_until_they_can(client, endpoint, scrape):
+    scrape()
+    endpoint.status = 503
+    scrape()
+    (shown,) = client.get("/api/v1/fleet").json()
+    assert "metrics cannot be read" in shown["told"]
+    assert "503" in shown["told"]
+    endpoint.status = 200
+    scrape()
+    assert "cannot be read" not in client.get("/api/v1/fleet").json()[0]["told"]
