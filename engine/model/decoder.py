@@ -86,6 +86,7 @@ class Decoder:
         """
         hidden = functional.embedding(batch.token_ids, self._embedding)
         plan = plan_attention(batch, cache.block_tokens)
+        cache.start_step(plan)
         rotation = self._rotary.at(batch.positions)
         for layer in self.layers:
             if hidden.shape[0]:

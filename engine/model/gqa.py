@@ -101,7 +101,7 @@ class GQAttention:
     def _decode(self, query: Tensor, group: DecodeGroup, cache: KVCache) -> Tensor:
         """One query a sequence, [S, H, head_dim]; one product for all sequences and heads."""
         kv_heads = self._spec.kv_heads
-        rows = cache.read(self._layer, group.block_tables.view(-1))
+        rows = cache.read_group(self._layer, group)
         key, value = rows.view(2, kv_heads * len(query), -1, self._spec.head_dim).unbind(0)
         grouped = torch.unflatten(query, 1, (kv_heads, -1)).transpose(0, 1).flatten(0, 1)
         mask = group.mask(self._visibility, kv_heads, query.dtype)

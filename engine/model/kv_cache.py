@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from engine.model.attention_plan import AttentionPlan, DecodeGroup
+from engine.model.decode_rows import DecodeRows
 from engine.model.spec import AttentionSpec, GQASpec, ModelSpec
 
 
@@ -39,11 +41,26 @@ class KVCache:
             for _ in spec.layers
         )
         self._slots = tuple(layer.flatten(1, 2) for layer in self._layers)
+        self._decode_rows = DecodeRows(len(self._layers), block_tokens)
+
+    def start_step(self, plan: AttentionPlan) -> None:
+        """Name the step whose rows are written and read next."""
+        self._decode_rows.start_step(plan)
 
     def write(self, layer: int, slots: Tensor, rows: Tensor) -> None:
         """Store rows [T, planes, width] at int64 slots [T]."""
-        self._slots[layer].index_copy_(1, slots, rows.transpose(0, 1))
+        by_plane = rows.transpose(0, 1)
+        self._slots[layer].index_copy_(1, slots, by_plane)
+        self._decode_rows.add(layer, by_plane)
 
     def read(self, layer: int, blocks: Tensor) -> Tensor:
         """Gather whole blocks: int64 [n] → [planes, n · block_tokens, width], unused rows junk."""
         return self._layers[layer].index_select(1, blocks).flatten(1, 2)
+
+    def read_group(self, layer: int, group: DecodeGroup) -> Tensor:
+        """The blocks of a decode group, [planes, S · C, width]; not to be changed."""
+        rows = self._decode_rows.of(layer, group)
+        if rows is None:
+            rows = self.read(layer, group.block_tables.view(-1))
+            self._decode_rows.keep(layer, group, rows)
+        return rows

@@ -93,7 +93,7 @@ class MLAttention:
     def _decode(self, query: Tensor, group: DecodeGroup, cache: KVCache) -> Tensor:
         """One query a sequence, [S, H, nope + rope] → [S, H, value], in latent space."""
         spec = self._spec
-        rows = cache.read(self._layer, group.block_tables.view(-1)).view(
+        rows = cache.read_group(self._layer, group).view(
             len(query), -1, spec.kv_lora_rank + spec.rope_dim
         )
         folded = torch.bmm(query[..., : spec.nope_dim].transpose(0, 1), self._absorb_key)
