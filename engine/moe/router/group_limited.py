@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from engine.moe.router.base import Gating
+from engine.moe.router.best import best
 from engine.moe.router.sigmoid_bias import SigmoidBiasRouter
 from engine.moe.spec import MoESpec
 
@@ -29,7 +30,7 @@ class GroupLimitedRouter:
         """
         biased = scores if bias is None else scores + bias
         if self.spec.groups_kept == self.spec.num_groups:
-            return biased.topk(count, dim=-1).indices
+            return best(biased, count)
         grouped = biased.view(
             -1, self.spec.num_groups, self.spec.num_experts // self.spec.num_groups
         )
@@ -37,7 +38,7 @@ class GroupLimitedRouter:
         kept = best_two.topk(self.spec.groups_kept, dim=-1).indices
         barred = best_two.new_ones(best_two.shape).scatter(-1, kept, 0.0).bool()
         within = grouped.masked_fill(barred.unsqueeze(-1), float("-inf")).flatten(-2)
-        return within.topk(count, dim=-1).indices
+        return best(within, count)
 
     def gates(self, chosen: Tensor) -> Tensor:
         """As for the ungrouped gate: [T, k]."""

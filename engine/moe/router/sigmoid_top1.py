@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from engine.moe.router.base import Gating
+from engine.moe.router.best import best
 from engine.moe.spec import MoESpec
 
 
@@ -20,7 +21,7 @@ class SigmoidTop1Router:
 
     def choose(self, scores: Tensor, bias: Tensor | None, count: int) -> Tensor:
         """The `count` largest (biased) scores: int64 [T, count], best first."""
-        return (scores if bias is None else scores + bias).topk(count, dim=-1).indices
+        return best(scores if bias is None else scores + bias, count)
 
     def gates(self, chosen: Tensor) -> Tensor:
         """The score itself: one expert has nothing to be renormalised against. [T, 1]."""
