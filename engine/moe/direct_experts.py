@@ -57,10 +57,10 @@ def run_direct(
         experts, weights = experts[assignments], weights[assignments]
         inputs = x.index_select(0, torch.div(assignments, top_k, rounding_mode="floor"))
         ends = held.view(slots.shape).sum(1).cumsum(0)
-        starts = torch.cat((ends.new_zeros(1), ends[:-1]))
+        starts = torch.cat((ends.new_zeros(1), ends[:-1])).to(torch.int32)
     else:
         inputs = x.unsqueeze(1).expand(-1, top_k, -1).reshape(count * top_k, -1)
-        starts = torch.arange(0, count * top_k, top_k, device=x.device)
+        starts = torch.arange(0, count * top_k, top_k, dtype=torch.int32, device=x.device)
     if gate_on_input:
         inputs = inputs * weights
     hidden = swiglu(_bags(gate_up, experts, inputs, None))
@@ -72,12 +72,12 @@ def run_direct(
 def _bags(weights: Tensor, experts: Tensor, factors: Tensor, starts: Tensor | None) -> Tensor:
     """Σ of factors [N, depth] times the rows of weights[experts], [S, depth, w]: one bag a row.
 
-    `starts` int64 [n] joins assignments to bags, [n, w]; None gives [N, w].
+    `starts` int32 [n] joins assignments to bags, [n, w]; None gives [N, w].
     """
     num_slots, depth, width = weights.shape
     rows = _rows(num_slots, depth, weights.device).index_select(0, experts).view(-1)
     if starts is None:
-        starts = torch.arange(0, len(rows), depth, device=weights.device)
+        starts = torch.arange(0, len(rows), depth, dtype=torch.int32, device=weights.device)
     else:
         starts = starts * depth
     # The operation itself: its wrapper in torch.nn.functional costs as much again at decode.
@@ -88,6 +88,7 @@ def _bags(weights: Tensor, experts: Tensor, factors: Tensor, starts: Tensor | No
 
 @lru_cache(maxsize=16)
 def _rows(num_slots: int, depth: int, device: torch.device) -> Tensor:
-    """The rows of every expert's weights, int64 [S, depth]."""
+    """The rows of every expert's weights, int32 [S, depth]: half of int64 to read."""
     with torch.inference_mode(mode=False):
-        return torch.arange(num_slots * depth, device=device).view(num_slots, depth)
+        rows = torch.arange(num_slots * depth, dtype=torch.int32, device=device)
+        return rows.view(num_slots, depth)

@@ -91,8 +91,15 @@ def run_experts(
 
 
 def _group(flat: Tensor, counts: Tensor, absent: int, fullest: int) -> Grouping:
-    """Sort the flat slots, stable, so that the same input always gives the same order."""
-    experts, order = flat.sort(stable=True)
+    """Sort the flat slots, stable, so that the same input always gives the same order.
+
+    On the CPU NumPy sorts 16-bit integers by radix: a fifth of the time of a sort of 64-bit ones.
+    """
+    if flat.device.type == "cpu" and len(counts) < torch.iinfo(torch.int16).max:
+        order = torch.from_numpy(flat.to(torch.int16).numpy().argsort(kind="stable"))
+        experts = flat.index_select(0, order)
+    else:
+        experts, order = flat.sort(stable=True)
     return Grouping(order[absent:], experts[absent:], counts, fullest, absent)
 
 
