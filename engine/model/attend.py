@@ -1,6 +1,7 @@
-"""What both attentions share: walking a step's plan, and one sequence's scaled dot product."""
+"""What both attentions share: a step's plan, one sequence's attention, and mixing by weights."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -8,6 +9,9 @@ from torch.nn import functional
 
 from engine.model.attention_plan import AttentionPlan, DecodeGroup, PrefillSequence
 from engine.model.mask import Visibility
+
+_BAG_ROWS = 1024
+"""Rows of one sequence, over its heads, up to which a bag of them beats a product (one core)."""
 
 
 def attend_by_plan(
@@ -60,3 +64,30 @@ def attend_sequence(
             query, key, value, attn_mask=seen, scale=scale
         )
     return mixed[0].transpose(0, 1)
+
+
+def mix(weights: Tensor, value: Tensor) -> Tensor:
+    """Weighted sums of rows: weights [B, h, C] and value [B, C, w] give [B, h, w].
+
+    With the few heads and short contexts of small decode steps on the CPU a product of matrices
+    mostly packs what it reads; there the rows are added up where they lie.
+    """
+    batch, heads, context = weights.shape
+    plain = value.is_cpu and value.dtype is torch.float32 and not torch.is_grad_enabled()
+    if not plain or heads * context > _BAG_ROWS:
+        return torch.bmm(weights, value)
+    rows, starts = _bags(batch, heads, context)
+    mixed = torch.embedding_bag(
+        value.reshape(-1, value.shape[-1]), rows, starts, mode=0,
+        per_sample_weights=weights.reshape(-1),
+    )[0]  # fmt: skip
+    return mixed.view(batch, heads, -1)
+
+
+@lru_cache(maxsize=16)
+def _bags(batch: int, heads: int, context: int) -> tuple[Tensor, Tensor]:
+    """Rows of every head of every sequence, int32 [B · h · C], and where each head's begin."""
+    with torch.inference_mode(mode=False):
+        rows = torch.arange(batch * context, dtype=torch.int32).view(batch, 1, context)
+        starts = torch.arange(0, batch * heads * context, context, dtype=torch.int32)
+        return rows.expand(batch, heads, context).reshape(-1), starts

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.model.attend import attend_by_plan, attend_sequence
+from engine.model.attend import attend_by_plan, attend_sequence, mix
 from engine.model.attention_plan import AttentionPlan, DecodeGroup, PrefillSequence
 from engine.model.kv_cache import KVCache
 from engine.model.mask import Visibility
@@ -107,7 +107,7 @@ class GQAttention:
         mask = group.mask(self._visibility, kv_heads, query.dtype)
         scores = torch.baddbmm(mask, grouped, key.transpose(1, 2), alpha=self._scale)
         weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)
-        mixed = torch.unflatten(torch.bmm(weights, value), 0, (kv_heads, -1))
+        mixed = torch.unflatten(mix(weights, value), 0, (kv_heads, -1))
         return mixed.transpose(0, 1).flatten(1, 2)
 
     def _prefill(self, query: Tensor, sequence: PrefillSequence, cache: KVCache) -> Tensor:

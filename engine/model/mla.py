@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.model.attend import attend_by_plan, attend_sequence
+from engine.model.attend import attend_by_plan, attend_sequence, mix
 from engine.model.attention_plan import AttentionPlan, DecodeGroup, PrefillSequence
 from engine.model.kv_cache import KVCache
 from engine.model.mask import Visibility
@@ -101,7 +101,7 @@ class MLAttention:
         mask = group.mask(Visibility(), 1, query.dtype)
         scores = torch.baddbmm(mask, folded, rows.transpose(1, 2), alpha=spec.softmax_scale)
         weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)
-        latent = torch.bmm(weights, rows)[..., : spec.kv_lora_rank]
+        latent = mix(weights, rows)[..., : spec.kv_lora_rank]
         return torch.bmm(latent.transpose(0, 1), self._absorb_value).transpose(0, 1)
 
     def _prefill(self, query: Tensor, sequence: PrefillSequence, cache: KVCache) -> Tensor:
