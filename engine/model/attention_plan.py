@@ -40,7 +40,8 @@ class DecodeGroup:
             hidden = ~visibility.mask(self.positions, self.key_positions)
             added = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
             added.masked_fill_(hidden, float("-inf"))
-            self._masks[key] = added.unsqueeze(1).repeat(repeats, 1, 1)
+            added = added.unsqueeze(1)
+            self._masks[key] = added if repeats == 1 else added.repeat(repeats, 1, 1)
         return self._masks[key]
 
 

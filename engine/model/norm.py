@@ -49,4 +49,4 @@ class RMSNorm:
 
 
 def _is_plain(x: Tensor) -> bool:
-    return x.dtype is torch.float32 and x.device.type == "cpu"
+    return x.dtype is torch.float32 and x.is_cpu

@@ -33,6 +33,7 @@ class Admission:
 
     Attributes:
         slots: int64 [T_loc, k], physical slot of the group that computes it, -1 where dropped.
+        slot_counts: int64 [S] of this rank's slots, where they are the experts and nothing changed.
         gates: FP32 [T_loc, k], 0 where dropped.
         rows: rows from rank to rank, [M][M]; none in a group of one.
         kept_mass, total_mass: FP32, gate weights of this rank kept, and before dropping.
@@ -42,6 +43,7 @@ class Admission:
     """
 
     slots: Tensor
+    slot_counts: Tensor | None
     gates: Tensor
     rows: list[list[int]]
     kept_mass: Tensor
@@ -80,6 +82,7 @@ class Admitter:
         gates, kept, total = settled_gates(self.router, routing, verdict)
         return Admission(
             slots=slots,
+            slot_counts=counts if slots is routing.expert_ids else None,
             gates=gates,
             rows=[] if ledger.rows is None else ledger.rows.tolist(),
             kept_mass=kept,

@@ -39,7 +39,7 @@ def direct_pays(
     """
     if gate_up.dtype is not torch.float32 or torch.is_grad_enabled():
         return False
-    expert = gate_up[0].numel() + down[0].numel()
+    expert = gate_up.shape[1] * gate_up.shape[2] + down.shape[1] * down.shape[2]
     here = assignments * expert * (MULTIPLY_ADD_COST - 1)
     return here <= occupied * (call_cost + expert * LOAD_COST) + SPARED
 
@@ -57,29 +57,26 @@ def run_direct(
         experts, weights = experts[assignments], weights[assignments]
         inputs = x.index_select(0, torch.div(assignments, top_k, rounding_mode="floor"))
         ends = held.view(slots.shape).sum(1).cumsum(0)
-        starts = torch.cat((ends.new_zeros(1), ends[:-1])).to(torch.int32)
+        starts = torch.cat((ends.new_zeros(1), ends[:-1])).to(torch.int32) * down.shape[1]
     else:
         inputs = x.unsqueeze(1).expand(-1, top_k, -1).reshape(count * top_k, -1)
-        starts = torch.arange(0, count * top_k, top_k, dtype=torch.int32, device=x.device)
+        starts = _starts(count, top_k * down.shape[1], x.device)
     if gate_on_input:
         inputs = inputs * weights
-    hidden = swiglu(_bags(gate_up, experts, inputs, None))
+    depth = gate_up.shape[1]
+    hidden = swiglu(_bags(gate_up, experts, inputs, _starts(len(experts), depth, x.device)))
     if not gate_on_input:
         hidden *= weights
     return _bags(down, experts, hidden, starts)
 
 
-def _bags(weights: Tensor, experts: Tensor, factors: Tensor, starts: Tensor | None) -> Tensor:
-    """Σ of factors [N, depth] times the rows of weights[experts], [S, depth, w]: one bag a row.
+def _bags(weights: Tensor, experts: Tensor, factors: Tensor, starts: Tensor) -> Tensor:
+    """Σ of factors [N, depth] times the rows of weights[experts], [S, depth, w], by bag: [n, w].
 
-    `starts` int32 [n] joins assignments to bags, [n, w]; None gives [N, w].
+    `starts` int32 [n] is where each bag begins among the N · depth rows.
     """
     num_slots, depth, width = weights.shape
     rows = _rows(num_slots, depth, weights.device).index_select(0, experts).view(-1)
-    if starts is None:
-        starts = torch.arange(0, len(rows), depth, dtype=torch.int32, device=weights.device)
-    else:
-        starts = starts * depth
     # The operation itself: its wrapper in torch.nn.functional costs as much again at decode.
     return torch.embedding_bag(
         weights.view(-1, width), rows, starts, mode=0, per_sample_weights=factors.reshape(-1)
@@ -92,3 +89,10 @@ def _rows(num_slots: int, depth: int, device: torch.device) -> Tensor:
     with torch.inference_mode(mode=False):
         rows = torch.arange(num_slots * depth, dtype=torch.int32, device=device)
         return rows.view(num_slots, depth)
+
+
+@lru_cache(maxsize=64)
+def _starts(bags: int, rows: int, device: torch.device) -> Tensor:
+    """Where bags of so many rows each begin, int32 [bags]."""
+    with torch.inference_mode(mode=False):
+        return torch.arange(0, bags * rows, rows, dtype=torch.int32, device=device)

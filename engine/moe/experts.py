@@ -48,6 +48,7 @@ def run_experts(
     gate_up: Tensor,
     down: Tensor,
     *,
+    counts: Tensor | None = None,
     gate_on_input: bool = False,
 ) -> Tensor:
     """Σ_j gates[i, j] · expert_{slots[i, j]}(x[i]) for every row i.
@@ -58,6 +59,7 @@ def run_experts(
         gates: FP32 [n, k].
         gate_up: [S, d, 2f].
         down: [S, f, d].
+        counts: int64 [S], assignments of each slot, where they have been counted.
         gate_on_input: Σ_j expert(gates · x) in place of Σ_j gates · expert(x).
 
     Returns:
@@ -66,8 +68,10 @@ def run_experts(
     if uses_triton(x.device):
         return _run_kernels(x, slots, gates, gate_up, down, gate_on_input=gate_on_input)
     num_slots = gate_up.shape[0]
-    counts = torch.bincount(slots.flatten() + 1, minlength=num_slots + 1)
-    absent, *held = counts.tolist()
+    if counts is None:
+        counts = torch.bincount(slots.flatten() + 1, minlength=num_slots + 1)[1:]
+    held: list[int] = counts.tolist()
+    absent = slots.numel() - sum(held)
     if absent == slots.numel():
         return torch.zeros_like(x)
     occupied = num_slots - held.count(0)
@@ -75,7 +79,7 @@ def run_experts(
         return run_direct(
             x, slots, gates, gate_up, down, absent=absent, gate_on_input=gate_on_input
         )
-    grouping = _group(slots.flatten(), counts[1:], absent, max(held))
+    grouping = _group(slots.flatten(), counts, absent, max(held))
     tokens = torch.div(grouping.order, slots.shape[1], rounding_mode="floor")
     on_input = gates.flatten()[grouping.order].to(x.dtype) if gate_on_input else None
     if _padding_pays(grouping, gate_up):

@@ -103,7 +103,7 @@ class MoELayer:
             x = hidden
             if wire is DispatchDtype.FP8_E4M3:
                 x = dequantise(*quantise(hidden), hidden.dtype)
-            out = self._experts(x, admission.slots, admission.gates)
+            out = self._experts(x, admission.slots, admission.gates, admission.slot_counts)
             mark("expert_gemm")
             return out
         for cost in self._exchange.costs(admission.compute_nanoseconds):
@@ -121,10 +121,12 @@ class MoELayer:
         mark("combine")
         return out
 
-    def _experts(self, x: Tensor, slots: Tensor, gates: Tensor) -> Tensor:
+    def _experts(
+        self, x: Tensor, slots: Tensor, gates: Tensor, counts: Tensor | None = None
+    ) -> Tensor:
         return run_experts(
             x, slots, gates, self.weights.gate_up, self.weights.down,
-            gate_on_input=self.spec.gate_on_input,
+            counts=counts, gate_on_input=self.spec.gate_on_input,
         )  # fmt: skip
 
     def _sample(self, routing: Routing, context: MoEStepContext, group_tokens: int) -> None:
