@@ -4,6 +4,9 @@ Gathering every sequence's blocks anew costs a decode step as much memory traffi
 While one step after another decodes the same sequences, each one token further, what the step
 before gathered is still right: only the new rows are added. It is gathered again when a sequence
 comes or goes, and when the longest one needs another block.
+
+It is a second copy of what the sequences have in the cache, so it is kept on the CPU alone: a GPU's
+memory is scarcer than its bandwidth.
 """
 
 import numpy as np
@@ -49,7 +52,7 @@ class DecodeRows:
 
     def keep(self, layer: int, group: DecodeGroup, rows: Tensor) -> None:
         """Keep what was gathered, where the next step may go on from it."""
-        if group is self._group:
+        if group is self._group and rows.is_cpu:
             self._rows[layer] = rows
 
     def _goes_on(self, before: DecodeGroup, now: DecodeGroup) -> bool:
