@@ -28,4 +28,5 @@ def few_arenas() -> bool:
         (_M_MMAP_THRESHOLD, MAPPED_FROM_BYTES),
         (_M_TRIM_THRESHOLD, KEPT_FREE_BYTES),
     )
-    return all([bool(mallopt(parameter, value)) for parameter, value in wanted])
+    taken = [bool(mallopt(parameter, value)) for parameter, value in wanted]
+    return all(taken)
