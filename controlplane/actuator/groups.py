@@ -41,6 +41,10 @@ class Groups:
         """
         return self._registry.get(engine_id).kind
 
+    def forget(self, engine_id: str) -> None:
+        """An engine was removed: what it said of its group is over."""
+        self._said.pop(engine_id, None)
+
     def _group(self, engine: RegisteredEngine) -> str:
         """What an engine says of its group is remembered: it is fixed when the engine starts."""
         if engine.group:

@@ -35,7 +35,9 @@ def due(state: ConfigState, *, lease_seconds: float, silent_seconds: float | Non
 
 def may_be_due(known: KnownEngine | None, now: float, *, lease_seconds: float) -> bool:
     """Whether to ask the engine: mostly what it said a moment ago answers already."""
-    if known is None or known.state is None or now - known.at > READ_LATELY_SECONDS:
+    if known is None or known.state is None or not known.reachable:
+        return True
+    if now - known.at > READ_LATELY_SECONDS:
         return True
     passed = now - known.at
     return any(

@@ -61,6 +61,13 @@ class Readback:
             row = session.get(EngineReadback, engine_id)
             return None if row is None else self._known(row)
 
+    def forget(self, session: Session, engine_id: str) -> None:
+        """An engine was removed: whatever comes back under its id says everything anew."""
+        row = session.get(EngineReadback, engine_id)
+        if row is not None:
+            session.delete(row)
+        self._parsed.pop(engine_id, None)
+
     def epoch_seen(self, engine_id: str) -> int:
         """The newest epoch that the engine was heard to have seen; 0 before it was heard."""
         parsed = self._parsed.get(engine_id)

@@ -1,6 +1,6 @@
 """The registry of governed engines: configured by people, never learnt from telemetry."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import select
@@ -36,7 +36,8 @@ class RegisteredEngine:
 class EngineRegistry:
     """Engines of the settings, and those that an administrator added.
 
-    `record` writes each change, with its actor, in the change's own transaction.
+    `record` writes each change, with its actor, in the change's own transaction. What hooks into
+    `on_removed` is called in the transaction that removes an engine, with its id.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class EngineRegistry:
         self._record = record
         self._configured = {engine.id: engine for engine in configured}
         self._kept: tuple[float, dict[str, RegisteredEngine]] | None = None
+        self.on_removed: list[Callable[[Session, str], None]] = []
         self._changes = 0
 
     def sync(self) -> None:
@@ -166,6 +168,8 @@ class EngineRegistry:
 
     def _dropped(self, session: Session, row: Engine, by: str) -> None:
         session.delete(row)
+        for hook in self.on_removed:
+            hook(session, row.engine_id)
         self._note(session, by, ChangeKind.ENGINE_REMOVED, row.engine_id, row.url, None, {})
 
     def _note(

@@ -10,17 +10,27 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from controlplane.errors import OverloadedError
 
 Result = TypeVar("Result")
 BATCH = 16
-"""Pieces of work that do not wait for more."""
+BATCH_BYTES = 512 * 1024
+"""Pieces of work, and bytes of them, that do not wait for more, and that one thread takes."""
+
+
+class _Piece(NamedTuple, Generic[Result]):
+    work: Callable[[], Result]
+    size: int
+    done: Future[Result]
 
 
 class Gathering(Generic[Result]):
     """Batches for a pool. Safe to use from any thread.
+
+    A large piece is done by itself, and whatever comes meanwhile finds another thread, as long as
+    there is one.
 
     Args:
         threads: of the pool. pause_seconds: for which a batch gathers after the one before.
@@ -32,13 +42,14 @@ class Gathering(Generic[Result]):
         self._threads = threads
         self._pause_seconds = pause_seconds
         self._bound = bound
-        self._waiting: deque[tuple[Callable[[], Result], Future[Result]]] = deque()
+        self._waiting: deque[_Piece[Result]] = deque()
+        self._waiting_bytes = 0
         self._wake = threading.Condition()
-        self._at_work = 0
+        self._at_work = self._gathering = 0
         self._not_before = 0.0
 
-    def submit(self, work: Callable[[], Result]) -> Future[Result]:
-        """Do this soon; the future has its result, or what it raised.
+    def submit(self, work: Callable[[], Result], size: int = 0) -> Future[Result]:
+        """Do this soon; the future has its result, or what it raised. `size`: bytes to work on.
 
         Raises:
             OverloadedError: too much waits already; nothing was queued.
@@ -51,12 +62,11 @@ class Gathering(Generic[Result]):
                     f"{self._bound}: send again later",
                     field="queue", value=len(self._waiting), bound=self._bound,
                 )  # fmt: skip
-            self._waiting.append((work, done))
+            self._waiting.append(_Piece(work, size, done))
+            self._waiting_bytes += size
             if self._is_enough():
                 self._wake.notify()
-            if self._at_work < min(self._threads, -(-len(self._waiting) // BATCH)):
-                self._at_work += 1
-                self._pool.submit(self._drain)
+            self._call_a_thread()
         return done
 
     def close(self) -> None:
@@ -67,26 +77,45 @@ class Gathering(Generic[Result]):
         self._pool.shutdown()
 
     def _is_enough(self) -> bool:
-        return len(self._waiting) >= BATCH
+        return len(self._waiting) >= BATCH or self._waiting_bytes >= BATCH_BYTES
+
+    def _call_a_thread(self) -> None:
+        """For what waits, unless one gathers already. Call it with the lock."""
+        if self._waiting and not self._gathering and self._at_work < self._threads:
+            self._at_work += 1
+            self._pool.submit(self._drain)
 
     def _drain(self) -> None:
         while batch := self._take():
-            for work, done in batch:
-                if not done.set_running_or_notify_cancel():
+            for piece in batch:
+                if not piece.done.set_running_or_notify_cancel():
                     continue
                 try:
-                    done.set_result(work())
+                    piece.done.set_result(piece.work())
                 except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
-                    done.set_exception(error)
+                    piece.done.set_exception(error)
 
-    def _take(self) -> list[tuple[Callable[[], Result], Future[Result]]]:
+    def _take(self) -> list[_Piece[Result]]:
         """The next batch; empty when there is nothing, and this thread has gone back."""
         with self._wake:
             rest = self._not_before - time.monotonic()
             if rest > 0 and self._waiting:
+                self._gathering += 1
                 self._wake.wait_for(lambda: self._is_enough() or not self._pause_seconds, rest)
-            size = min(BATCH, len(self._waiting))
-            if not size:
+                self._gathering -= 1
+            batch = self._fitting()
+            if not batch:
                 self._at_work -= 1
             self._not_before = time.monotonic() + self._pause_seconds
-            return [self._waiting.popleft() for _ in range(size)]
+            self._call_a_thread()
+            return batch
+
+    def _fitting(self) -> list[_Piece[Result]]:
+        batch: list[_Piece[Result]] = []
+        room = BATCH_BYTES
+        while self._waiting and len(batch) < BATCH and (not batch or self._waiting[0].size <= room):
+            piece = self._waiting.popleft()
+            self._waiting_bytes -= piece.size
+            room -= piece.size
+            batch.append(piece)
+        return batch

@@ -13,6 +13,7 @@ from controlplane.errors import (
     PermissionDeniedError,
     StorageError,
     TrimtabError,
+    UnauthenticatedError,
 )
 from controlplane.history.ring import Outcome, ReceivedFrame
 from controlplane.ingest import otlp
@@ -43,6 +44,14 @@ class Receiver:
 
 _engine = require(Role.ENGINE)
 
+
+async def _sender(request: Request) -> Principal:
+    """Who sends; only a bearer token can be an engine's, so a cookie and its form are not read."""
+    if not request.headers.get("authorization", "").lower().startswith("bearer "):
+        raise UnauthenticatedError("send the engine's telemetry token as a bearer token")
+    return await _engine(request)
+
+
 UNBOUNDED = 2**63
 """For the framework: `IngestSettings.max_body_bytes` bounds a request with frames."""
 
@@ -60,14 +69,9 @@ router = APIRouter(tags=["ingest"], max_body_size=UNBOUNDED)
     },
 )
 async def receive_logs(request: Request) -> Response:
-    """Store the frames of a request; answers in the request's own encoding.
-
-    It takes nothing from the framework but the request: `controlplane.app` calls it directly.
-
-    Raises:
-        UnauthenticatedError, PermissionDeniedError: the token is not an engine's.
-    """
-    principal = await _engine(request)
+    """Store the frames of a request; answers in the request's own encoding."""
+    # Nothing is taken from the framework but the request: `controlplane.app` calls this directly.
+    principal = await _sender(request)
     receiver: Receiver = request.app.state.receiver
     content_type = CONTENT_TYPE_PROTOBUF
     engine_id = principal.engine_id or ""
@@ -77,13 +81,18 @@ async def receive_logs(request: Request) -> Response:
         encoding = request.headers.get("content-encoding", "")
         bound = receiver.settings.max_inflated_bytes
         found = await asyncio.wrap_future(
-            receiver.decoding.submit(lambda: _sort(body, encoding, content_type, engine_id, bound))
+            receiver.decoding.submit(
+                lambda: _sort(body, encoding, content_type, engine_id, bound), len(body)
+            )
         )
         for refusal in found.refused:
             receiver.count(engine_id, refusal.kind)
         if found.refused and not found.accepted:
             await _refuse(request, principal, found)
         await _store(receiver, engine_id, found)
+    except OverloadedError as error:
+        receiver.count(engine_id, error.kind)
+        return _failed(content_type, error)
     except TrimtabError as error:
         return _failed(content_type, error)
     message = _join([refusal.message for refusal in found.refused] + found.warnings)
@@ -128,7 +137,7 @@ async def _store(receiver: Receiver, engine_id: str, found: Sorted) -> None:
         return
     try:
         outcomes = await asyncio.wrap_future(receiver.writer.submit(found.accepted))
-    except (OverloadedError, StorageError) as error:
+    except StorageError as error:
         receiver.count(engine_id, error.kind, len(found.accepted))
         raise
     for received, outcome in zip(found.accepted, outcomes, strict=True):

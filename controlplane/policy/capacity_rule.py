@@ -15,6 +15,8 @@ from controlplane.slo.status import SloName, SloStatus
 
 NO_GAIN = 0.98
 """A rung that keeps more than this part of the overflow gains nothing."""
+SAME_OVERFLOW = 0.005
+"""Ratios closer than this are told as one."""
 
 
 def is_inert(load: LoadFacts, current: str, target: str) -> bool:
@@ -45,7 +47,9 @@ def raise_capacity(
             overflow, current, None, Reason.AT_BOUND,
             f"Overflow is {_percent(overflow.value)} at C = {current}, the highest rung allowed.",
         )  # fmt: skip
-    steps = 2 if (overflow.value or 0.0) > rules.two_rungs_above else 1
+    # The value may still be of steps before C last changed; this is of the same steps at this C.
+    here = load.overflow_at_rung.get(current, overflow.value or 0.0)
+    steps = 2 if here > rules.two_rungs_above else 1
     reachable = rungs[:steps]
     holding = [r for r in reachable if load.overflow_at_rung.get(r, 1.0) <= rules.target_ratio]
     target = holding[0] if holding else reachable[-1]
@@ -57,9 +61,17 @@ def raise_capacity(
         )  # fmt: skip
     return _up(
         overflow, current, target, None,
-        f"Overflow is {_percent(overflow.value)} (limit {overflow.threshold:.0%}); at C = {target} "
+        f"Overflow is {_percent(overflow.value)} (limit {overflow.threshold:.0%}); "
+        f"{_throughout(overflow.value, here, current)}at C = {target} "
         f"the same steps would have had {_percent(load.overflow_at_rung.get(target))}.",
     )  # fmt: skip
+
+
+def _throughout(value: float | None, here: float, current: str) -> str:
+    """What steps had at this C, where the value was measured under others too."""
+    if value is None or abs(here - value) < SAME_OVERFLOW:
+        return ""
+    return f"at C = {current} throughout they would have had {_percent(here)}, "
 
 
 def lower_capacity(

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from sqlalchemy.orm import Session
+
 from contract.frame import FrameHeader
 from controlplane.actuator.actuator import Actuator
 from controlplane.actuator.engine_admins import HttpEngineAdmins
@@ -38,8 +40,8 @@ from controlplane.settings import GovernorSettings
 LOGGER = logging.getLogger(__name__)
 BEAT_SECONDS = 1.0
 TEND_SECONDS = 10.0
-BIASES_SECONDS = 60.0
-"""Bias versions are read again this often, and at once when a frame tells of another one."""
+BIASES_SECONDS = 30.0
+"""Bias versions are read again this often, and in the next pass when a frame tells of another."""
 
 
 class Governor:
@@ -97,6 +99,7 @@ class Governor:
         self._due: dict[str, float] = {}
         self._biases_read: dict[str, tuple[object, float]] = {}
         self._pool = ThreadPoolExecutor(settings.evaluate_threads, "evaluate")
+        registry.on_removed.append(self._forget)
         jobs = (*self._jobs(), *more_jobs)
         self.leader = Leader(
             lease or Lease(database, clock, holder), instruments,
@@ -161,6 +164,11 @@ class Governor:
                 engine_id, lkg, author="engine", enough=ENOUGH_WINDOWS, check=fence.check,
                 seconds=policy.detectors.window_seconds,
             )  # fmt: skip
+
+    def _forget(self, session: Session, engine_id: str) -> None:
+        self.readback.forget(session, engine_id)
+        self.groups.forget(engine_id)
+        self._biases_read.pop(engine_id, None)
 
     def _read_biases(self, engine_id: str, newest: NewestFrame | None, fence: Fence) -> None:
         told = None if newest is None else _biases_told(newest.header)

@@ -34,6 +34,7 @@ class GovernedPlant:
     plants: dict[str, Plant]
     governor: Governor
     instruments: Instruments
+    registry: EngineRegistry
 
     @property
     def plant(self) -> Plant:
@@ -114,4 +115,4 @@ def governed_plant(
             holder="me", lease=lease,
         )  # fmt: skip
         stack.callback(governor.stop)
-        yield GovernedPlant(database, clock, plants, governor, instruments)
+        yield GovernedPlant(database, clock, plants, governor, instruments, registry)

@@ -23,7 +23,10 @@ FRAMES = "1"
 LAYERS_PAGE = 20_000
 
 
-@click.group(epilog="Example: trimtab history export --engine e0 --out loads.parquet")
+@click.group(
+    epilog="Example: trimtab history export --engine e0 --start 2026-11-29T12:00 "
+    "--end 2026-11-29T13:00 --out loads.parquet"
+)
 def command() -> None:
     """Export stored history for notebooks."""
 
@@ -131,6 +134,8 @@ def _write(out: Path, batches: Iterator[dict[str, Any]]) -> int:
         import pyarrow.parquet as pq
     except ImportError:
         raise InputError("the export needs pyarrow: pip install 'trimtab[tools]'") from None
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"--out {out}: there is no folder {out.absolute().parent}; make it first")
     unfinished = out.with_name(f"{out.name}.unfinished")
     writer = None
     rows = 0

@@ -40,11 +40,19 @@ def one_sentence_errors() -> Iterator[None]:
     try:
         yield
     except TrimtabError as error:
-        raise InputError(error.detail) from None
+        raise InputError(_with_hint(error.detail)) from None
     except DBAPIError as error:
-        raise InputError(f"the database cannot be used: {_first_line(error.orig)}") from None
+        said = _with_hint(_first_line(error.orig))
+        raise InputError(f"the database cannot be used: {said}") from None
     except (SQLAlchemyError, CommandError, OSError) as error:
         raise InputError(f"the database cannot be used: {_first_line(error)}") from None
+
+
+def _with_hint(said: str) -> str:
+    """What to do where tables are missing: another database was meant, or this one is new."""
+    if "no such table" in said or ("relation" in said and "does not exist" in said):
+        return f"{said}; is it the right one (--config), and made (trimtab db upgrade)?"
+    return said
 
 
 def _first_line(error: object) -> str:

@@ -1,6 +1,7 @@
 """`trimtab serve`: the control plane over HTTP."""
 
 import logging
+import socket
 import ssl
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def command(
             click.echo(f"Log in once: {login_url(settings, database)}")
         app = create_app(settings, database=database)
     _check_tls(settings)
+    _check_address(settings.host, settings.port)
     # A run is left out while the one before still runs: normal, and seen in trimtab_job_seconds.
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     uvicorn.run(
@@ -61,6 +63,17 @@ def command(
         ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key,
         timeout_graceful_shutdown=5, timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )  # fmt: skip
+
+
+def _check_address(host: str, port: int) -> None:
+    """Say in a sentence that an address is taken, before anything starts."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise InputError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another port with --port"
+        ) from None
 
 
 def _check_tls(settings: Settings) -> None:

@@ -48,6 +48,11 @@ def create(
     if engine_tokens is not None:
         click.echo(_engine_token(engine_tokens, name, role, engine, days))
         return
+    if role == "inference":
+        raise InputError(
+            "inference is a role at an engine, not here: add --engine-tokens FILE, the engine's "
+            "token file"
+        )
     if role not in list(Role):
         raise InputError(f"role {role!r} is unknown; use one of {', '.join(Role)}")
     with opened_database(config) as (_, database):
@@ -93,7 +98,7 @@ def list_all(config: Path | None) -> None:
 @config_option
 @click.argument("name")
 def revoke(config: Path | None, name: str) -> None:
-    """Make a token useless; running control planes notice within 5 s."""
+    """Make a token useless; running control planes notice within 15 s."""
     with opened_database(config) as (_, database):
         _store(database).revoke(name, by=at_the_shell())
     click.echo(f"revoked {name}")

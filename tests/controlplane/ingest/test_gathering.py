@@ -4,7 +4,7 @@ from functools import partial
 import pytest
 
 from controlplane.errors import OverloadedError
-from controlplane.ingest.gathering import BATCH, Gathering
+from controlplane.ingest.gathering import BATCH, BATCH_BYTES, Gathering
 
 LONG = 60.0
 """A pause that no test waits for: what it gathers is done for another reason."""
@@ -76,3 +76,26 @@ def test_closing_does_what_waits():
     waiting = [gathering.submit(partial(int, n)) for n in range(3)]
     gathering.close()
     assert [future.result(5) for future in waiting] == [0, 1, 2]
+
+
+def test_a_slow_piece_does_not_hold_up_what_comes_after_it(patient):
+    gate = threading.Event()
+    slow = patient.submit(lambda: int(gate.wait(5)), BATCH_BYTES)
+    while patient._waiting:
+        threading.Event().wait(0.001)
+    rest = [patient.submit(partial(int, n)) for n in range(BATCH)]
+    assert [future.result(5) for future in rest] == list(range(BATCH))
+    assert not slow.done()
+    gate.set()
+    assert slow.result(5) == 1
+
+
+def test_large_pieces_are_not_taken_by_one_thread_together(patient):
+    gate = threading.Event()
+    patient.submit(lambda: 0).result(5)
+    slow = patient.submit(lambda: int(gate.wait(5)), BATCH_BYTES)
+    quick = patient.submit(lambda: 7, BATCH_BYTES)
+    assert quick.result(5) == 7
+    assert not slow.done()
+    gate.set()
+    assert slow.result(5) == 1

@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
 from contract.frame_codec import encode
 from controlplane.app import Plane, create_app
 from controlplane.auth.access import Denied
-from controlplane.errors import InvalidInputError, StorageError
+from controlplane.errors import InvalidInputError, OverloadedError, StorageError
 from controlplane.ingest.writer import _Waiting
 from controlplane.settings import load_settings
 from tests.support.frames import (
@@ -320,3 +320,27 @@ def test_a_client_that_goes_away_in_its_upload_leaves_no_word_in_the_log(running
     assert running.client.get(f"{running.url}/healthz").status_code == 200
     assert _partial(running.post(export_body(make_frame(0)))).rejected_log_records == 0
     assert caplog.records == []
+
+
+def test_a_form_with_a_cookie_is_not_read_and_no_bearer_is_a_plain_401(running):
+    for kind in ("multipart/form-data", "multipart/form-data; boundary=x", PROTOBUF):
+        headers = {
+            "Content-Type": kind,
+            "Authorization": "Basic eDp5",
+            "Cookie": "trimtab_session=s",
+        }
+        answer = running.client.post(
+            f"{running.url}/v1/logs", content=b"--y\r\n" * 9, headers=headers
+        )
+        assert answer.status_code == 401
+        assert "bearer" in answer.json()["detail"]
+
+
+def test_a_refusal_for_want_of_a_decoder_is_counted(running, monkeypatch):
+    def full(*_args):
+        raise OverloadedError("512 requests wait to be decoded")
+
+    monkeypatch.setattr(running.plane.decoding, "submit", full)
+    answer = running.post(export_body(make_frame(0)))
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    assert 'outcome="overloaded"' in running.plane.instruments.render().decode()

@@ -161,6 +161,13 @@ def test_steps_are_bounded_one_rung_or_two_above_15_percent(overflow, at_rung, t
     assert made(decision)[2] == target
 
 
+def test_steps_are_judged_at_the_present_c_although_the_breach_began_at_another():
+    facts = load(overflow_at_rung={"1.25": 0.18, "1.5": 0.16, "1.75": 0.14})
+    decision = decide(snapshot(slos=slos(overflow=0.14), load=facts), DEFAULT)
+    assert made(decision)[2] == "1.75"
+    assert "at C = 1.25 throughout they would have had 18.0%" in decision.explanation
+
+
 def test_equal_slots_at_neighbouring_rungs_make_the_knob_inert():
     facts = load(
         overflow_at_rung=dict.fromkeys(OVERFLOW_AT_RUNG, 0.09),

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 from contract.problem import Problem
 from controlplane.actuator import holds, policy_store
 from controlplane.actuator.action import Phase
+from controlplane.actuator.lease_renewal import READ_LATELY_SECONDS, may_be_due
 from controlplane.audit import decisions, log
 from controlplane.errors import FencedError
 from controlplane.policy.knob import Knob, Mode
@@ -210,3 +213,29 @@ def test_an_engine_that_outlived_the_database_is_governed_again(governed):
         except FencedError:
             governed.governor.leader.lease.tend()
     assert governed.engine.mutations[0].epoch == 7
+
+
+def test_an_engine_that_is_removed_and_comes_back_says_everything_anew(governed):
+    governed.warm()
+    governed.run(12)
+    assert governed.governor.readback.known("engine-0").baseline is not None
+    with governed.database.write() as session:
+        for hook in governed.registry.on_removed:
+            hook(session, "engine-0")
+    assert governed.governor.readback.known("engine-0") is None
+    before = asked_for(governed, "/router-bias")
+    governed.engine.change(chunk_size=256)
+    governed.beat(tend=True)
+    governed.run(4)
+    assert asked_for(governed, "/router-bias") > before
+    assert governed.governor.readback.known("engine-0").baseline.chunk_size == 256
+
+
+def test_a_reading_of_an_engine_that_fell_silent_rules_no_renewal_out(governed):
+    governed.warm()
+    known = governed.governor.readback.known("engine-0")
+    now = governed.clock.now()
+    assert not may_be_due(known, now, lease_seconds=120)
+    assert may_be_due(replace(known, reachable=False), now, lease_seconds=120)
+    assert may_be_due(None, now, lease_seconds=120)
+    assert may_be_due(known, now + READ_LATELY_SECONDS + 1, lease_seconds=120)

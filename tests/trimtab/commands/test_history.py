@@ -66,3 +66,17 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(stored, tmp_path, more, sa
     assert result.exit_code == 2
     assert said in result.output
     assert not out.exists()
+
+
+def test_a_folder_that_is_not_there_is_named(stored, tmp_path):
+    result, _ = _export(tmp_path, "--out", "nowhere/x.parquet")
+    assert result.exit_code == 2
+    assert f"there is no folder {tmp_path}/nowhere" in result.output
+
+
+def test_a_database_without_tables_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result, _ = _export(tmp_path)
+    assert result.exit_code == 2
+    assert "--config" in result.output
+    assert "trimtab db upgrade" in result.output

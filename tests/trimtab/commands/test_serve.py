@@ -1,5 +1,7 @@
 """`trimtab serve` with settings that cannot work: one sentence and exit 2, nothing listens."""
 
+import socket
+
 import pytest
 from click.testing import CliRunner
 
@@ -38,3 +40,13 @@ def test_tls_files_that_cannot_be_read_are_named(tmp_path):
     result = CliRunner().invoke(command, ["--config", str(file), "--port", "0"])
     assert result.exit_code == 2
     assert "none.pem" in result.output
+
+
+def test_a_port_that_is_taken_is_named_with_what_to_do(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        file = _settings(tmp_path, f'database_url = "sqlite:///{tmp_path}/x.db"\n')
+        result = CliRunner().invoke(command, ["--config", str(file), "--port", str(port)])
+    assert result.exit_code == 2
+    assert f"127.0.0.1:{port}" in result.output
+    assert "--port" in result.output

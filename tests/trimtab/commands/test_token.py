@@ -60,3 +60,10 @@ def test_a_name_that_cannot_be_used_is_one_sentence_and_exit_2(more: list[str]) 
     assert result.exit_code == 2
     assert "name 'a/b' is not usable" in result.output
     assert "letter or digit first" in result.output
+
+
+def test_a_role_at_an_engine_says_which_option_it_needs() -> None:
+    arguments = ["token", "create", "--role", "inference", "--name", "q"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "--engine-tokens" in result.output
