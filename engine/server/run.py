@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -137,6 +138,7 @@ async def serve(
     url = settings.model_copy(update={"port": listener.getsockname()[1]}).url
 
     def started() -> None:
+        gc.freeze()  # a full collection would walk the libraries too, while steps wait for it
         serving.readiness.ready()
         announce(url)
 

@@ -1,6 +1,7 @@
 """The same prompts to the same number of greedy tokens: our engine, and `transformers`."""
 
 import asyncio
+import gc
 import importlib
 import inspect
 import logging
@@ -98,6 +99,7 @@ class OurEngine:
             router_bias=None if bias is None else hash_of(bias),
         )  # fmt: skip
         await self._engine.commit(LivePlan(1, config, bias, reload_bias=False))
+        gc.freeze()  # as the server does when it is up
 
     async def _generate(self, workload: Workload) -> list[list[int]]:
         self._runs += 1
