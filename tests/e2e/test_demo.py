@@ -19,7 +19,13 @@ def _demo(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=_heed_interrupts,  # noqa: PLW1509 - one system call, no locks
     )
+
+
+def _heed_interrupts() -> None:
+    """As in a terminal: what runs in the background of a script ignores SIGINT, and so would we."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _left_behind(folder: Path) -> list[str]:
