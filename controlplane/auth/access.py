@@ -59,7 +59,7 @@ class Access:
         Raises:
             PermissionDeniedError: a cookie without the CSRF token tries to change something.
         """
-        bearer = _bearer(request)
+        bearer = bearer_of(request)
         if bearer is not None:
             known = self.tokens.remembered(bearer)
             return known or await run_in_threadpool(self.tokens.authenticate, bearer)
@@ -134,7 +134,8 @@ def csrf_token(request: Request) -> str:
     return str(getattr(request.state, "csrf_token", ""))
 
 
-def _bearer(request: Request) -> str | None:
+def bearer_of(request: Request) -> str | None:
+    """The bearer token that a request carries; None where there is none, or an empty one."""
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     return value.strip() if scheme.lower() == "bearer" and value.strip() else None
 

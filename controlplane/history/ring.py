@@ -35,7 +35,7 @@ _LOADED = tuple(column for column in EngineBoot.__table__.columns if column.name
 
 _ENGINES: BindParameter[Any] = bindparam("engines", expanding=True)
 _BOOTS: BindParameter[Any] = bindparam("boots", expanding=True)
-# Built once: the batch that comes some five times a second only binds values.
+# Built once: the batch that comes five to ten times a second only binds values.
 _SELECT_BOOTS = select(*_LOADED).where(
     EngineBoot.engine_id.in_(_ENGINES), EngineBoot.boot_id.in_(_BOOTS)
 )

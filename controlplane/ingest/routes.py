@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from contract.headers import CONTENT_TYPE_PROTOBUF, LOGS_PATH, RETRY_AFTER
-from controlplane.auth.access import Access, require
+from controlplane.auth.access import Access, bearer_of, require
 from controlplane.auth.roles import Principal, Role
 from controlplane.errors import (
     OverloadedError,
@@ -47,7 +47,7 @@ _engine = require(Role.ENGINE)
 
 async def _sender(request: Request) -> Principal:
     """Who sends; only a bearer token can be an engine's, so a cookie and its form are not read."""
-    if not request.headers.get("authorization", "").lower().startswith("bearer "):
+    if bearer_of(request) is None:
         raise UnauthenticatedError("send the engine's telemetry token as a bearer token")
     return await _engine(request)
 
@@ -79,20 +79,12 @@ async def receive_logs(request: Request) -> Response:
         content_type = otlp.media_type(request.headers.get("content-type", ""))
         body = await _read(request, receiver.settings.max_body_bytes)
         encoding = request.headers.get("content-encoding", "")
-        bound = receiver.settings.max_inflated_bytes
-        found = await asyncio.wrap_future(
-            receiver.decoding.submit(
-                lambda: _sort(body, encoding, content_type, engine_id, bound), len(body)
-            )
-        )
+        found = await _decoded(receiver, engine_id, body, encoding, content_type)
         for refusal in found.refused:
             receiver.count(engine_id, refusal.kind)
         if found.refused and not found.accepted:
             await _refuse(request, principal, found)
         await _store(receiver, engine_id, found)
-    except OverloadedError as error:
-        receiver.count(engine_id, error.kind)
-        return _failed(content_type, error)
     except TrimtabError as error:
         return _failed(content_type, error)
     message = _join([refusal.message for refusal in found.refused] + found.warnings)
@@ -110,6 +102,21 @@ async def _read(request: Request, bound: int) -> bytes:
         if len(body) > bound:
             raise too_large(len(body), bound, "body")
     return bytes(body)
+
+
+async def _decoded(
+    receiver: Receiver, engine_id: str, body: bytes, encoding: str, content_type: str
+) -> Sorted:
+    """The request's frames; a body that no decoder has room for counts as one frame."""
+    bound = receiver.settings.max_inflated_bytes
+    try:
+        decoding = receiver.decoding.submit(
+            lambda: _sort(body, encoding, content_type, engine_id, bound), len(body)
+        )
+    except OverloadedError as error:
+        receiver.count(engine_id, error.kind)
+        raise
+    return await asyncio.wrap_future(decoding)
 
 
 def _sort(body: bytes, encoding: str, content_type: str, engine_id: str, bound: int) -> Sorted:
@@ -137,7 +144,7 @@ async def _store(receiver: Receiver, engine_id: str, found: Sorted) -> None:
         return
     try:
         outcomes = await asyncio.wrap_future(receiver.writer.submit(found.accepted))
-    except StorageError as error:
+    except (OverloadedError, StorageError) as error:
         receiver.count(engine_id, error.kind, len(found.accepted))
         raise
     for received, outcome in zip(found.accepted, outcomes, strict=True):

@@ -2,7 +2,7 @@
 
 A request's future completes after the commit, so an acknowledged frame is durable. While a commit
 runs, and for a short pause after it, the next group gathers: 64 engines at one frame a second make
-some five commits a second, and the slower the disk, the larger the groups.
+some five to ten commits a second, and the slower the disk, the larger the groups.
 """
 
 import logging

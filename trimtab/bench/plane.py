@@ -60,16 +60,21 @@ class ProcessCost:
 class RunningPlane(ProcessCost):
     """Where it listens, its process, and a telemetry token for each engine."""
 
-    def __init__(self, port: int, pid: int, tokens: dict[str, str]) -> None:
+    def __init__(
+        self, port: int, pid: int, tokens: dict[str, str], admin_token: str = ADMIN_TOKEN
+    ) -> None:
         super().__init__(pid)
         self.port = port
         self.tokens = tokens
+        self._admin_token = admin_token
 
     def get(self, path: str) -> tuple[int, bytes]:
         """One authorised GET."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request("GET", path, headers={"Authorization": f"Bearer {ADMIN_TOKEN}"})
+            connection.request(
+                "GET", path, headers={"Authorization": f"Bearer {self._admin_token}"}
+            )
             response = connection.getresponse()
             return response.status, response.read()
         finally:
@@ -94,11 +99,16 @@ def running_plane(url: str, folder: Path, engines: Sequence[str]) -> Iterator[Ru
             {"TRIMTAB_DATABASE_URL": url, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         plane = RunningPlane(port, child.process.pid, secrets)
-        _wait_until_ready(plane, child.check)
+        wait_until_ready(plane, child.check)
         yield plane
 
 
-def _wait_until_ready(plane: RunningPlane, check: Callable[[], None]) -> None:
+def wait_until_ready(plane: RunningPlane, check: Callable[[], None]) -> None:
+    """Wait for `/readyz`; `check` raises when the process has ended.
+
+    Raises:
+        TimeoutError: that took over a minute.
+    """
     deadline = time.monotonic() + _START_SECONDS
     pause = threading.Event()
     while time.monotonic() < deadline:
@@ -188,11 +198,35 @@ def require_stored(plane: RunningPlane, frames_each: int) -> None:
     Raises:
         RuntimeError: an engine has fewer or more frames, or a gap.
     """
-    for engine_id in plane.tokens:
-        status, body = plane.get(f"/api/v1/engines/{engine_id}/boots")
-        boots = json.loads(body) if status == 200 else []
-        stored = sum(boot["frames"] for boot in boots)
+    for engine_id, stored in frames_stored(plane).items():
         if stored != frames_each:
             raise RuntimeError(
                 f"{engine_id} has {stored} frames stored, {frames_each} were sent: no figure"
             )
+
+
+def frames_stored(plane: RunningPlane) -> dict[str, int]:
+    """Frames that the control plane has of each engine."""
+    stored = {}
+    for engine_id in plane.tokens:
+        status, body = plane.get(f"/api/v1/engines/{engine_id}/boots")
+        boots = json.loads(body) if status == 200 else []
+        stored[engine_id] = sum(boot["frames"] for boot in boots)
+    return stored
+
+
+def frames_missing(plane: RunningPlane) -> int:
+    """Frames that the control plane knows to be missing, over all engines and a week.
+
+    Raises:
+        RuntimeError: it does not say.
+    """
+    end = time.time()  # noqa: TID251 - a benchmark uses the wall clock
+    start = end - 7 * 86_400
+    missing = 0
+    for engine_id in plane.tokens:
+        status, body = plane.get(f"/api/v1/engines/{engine_id}/gaps?start={start}&end={end}")
+        if status != 200:
+            raise RuntimeError(f"gaps of {engine_id}: the control plane answered {status}")
+        missing += int(json.loads(body)["frames_missing"])
+    return missing

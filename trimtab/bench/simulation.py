@@ -5,13 +5,11 @@ and with detectors, SLOs and decisions behind it. Over HTTP: 64 such engines at 
 for ten minutes, and the control plane that stores and judges them, in processes of their own.
 """
 
-import json
 import tempfile
 import time
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-
-import httpx
 
 from controlplane.policy.builtin import DEFAULT
 from controlplane.policy.decide import decide
@@ -19,7 +17,13 @@ from engine.simulation import scenario as scenarios
 from engine.simulation.run import ScenarioRun
 from engine.simulation.scenario import Scenario
 from trimtab.bench.figure import Figure
-from trimtab.bench.plane import ProcessCost
+from trimtab.bench.plane import (
+    ProcessCost,
+    RunningPlane,
+    frames_missing,
+    frames_stored,
+    wait_until_ready,
+)
 from trimtab.bench.stream import wait_until
 from trimtab.demo.processes import Children, free_port
 from trimtab.simulated.history import SimulatedHistory
@@ -31,7 +35,7 @@ WARM_TICKS, TICKS = 70, 300
 ENGINES, GROUP_SIZE = 64, 4
 FLEET_SECONDS = 600
 SETTLE_SECONDS = 30
-_READY_SECONDS = 60.0
+_END_SECONDS = 60.0
 
 
 def run() -> list[Figure]:
@@ -42,10 +46,10 @@ def run() -> list[Figure]:
 def speeds() -> list[Figure]:
     """Scenario seconds a second of one processor."""
     scenario = whole_model()
-    alone = iter(ScenarioRun.of(scenario).frames())
-    governed = iter(SimulatedHistory.of(scenario, DEFAULT).snapshots())
+    alone = ScenarioRun.of(scenario).frames()
+    governed = SimulatedHistory.of(scenario, DEFAULT).snapshots()
 
-    def ratio(steps: object) -> float:
+    def ratio(steps: Iterable[object]) -> float:
         return TICKS * TICK_SECONDS / _processor_seconds(steps)
 
     for warming in (alone, governed):
@@ -59,9 +63,9 @@ def speeds() -> list[Figure]:
     ]  # fmt: skip
 
 
-def _processor_seconds(steps: object) -> float:
+def _processor_seconds(steps: Iterable[object]) -> float:
     began = time.process_time()
-    for _ in steps:  # type: ignore[attr-defined]
+    for _ in steps:
         pass
     return time.process_time() - began
 
@@ -74,23 +78,24 @@ def whole_model() -> Scenario:
 
 
 def fleet(seconds: int) -> list[Figure]:
-    """64 engines into a control plane over HTTP; both processes' share of the processor.
-
-    Raises:
-        RuntimeError: fewer frames were stored than the fleet's own count says it sent.
-    """
+    """64 engines into a control plane over HTTP; both processes' share of the processor."""
     with tempfile.TemporaryDirectory() as name, Children(Path(name) / "logs") as children:
         site = _site(Path(name), free_port(), free_port())
         url = site.request.control_url
         control = children.start_trimtab("control", ["serve", "--config", str(site.control_file)])
-        _wait_until_ready(url, children)
+        names = [member.settings.engine_id for member in site.members()]
+        plane = RunningPlane(
+            site.request.control_port, control.process.pid,
+            {name: site.tokens[f"{name}.telemetry"] for name in names}, site.tokens["admin"],
+        )  # fmt: skip
+        wait_until_ready(plane, children.check)
         simulated = children.start_trimtab(
             "fleet",
             ["simulate", "--preset", PRESET, "--engines", str(ENGINES), "--port",
              str(site.request.port), "--control-url", url, "--folder", name,
              "--duration", str(seconds + SETTLE_SECONDS)],
         )  # fmt: skip
-        costs = [ProcessCost(child.process.pid) for child in (control, simulated)]
+        costs = [plane, ProcessCost(simulated.process.pid)]
         wait_until(time.perf_counter() + SETTLE_SECONDS)
         began, spent = time.perf_counter(), [cost.cpu_seconds() for cost in costs]
         wait_until(began + seconds - SETTLE_SECONDS / 2)
@@ -101,9 +106,9 @@ def fleet(seconds: int) -> list[Figure]:
             for cost, before in zip(costs, spent, strict=True)
         ]
         memory = [cost.peak_rss_mb() for cost in costs]
-        simulated.process.wait(_READY_SECONDS)
+        simulated.process.wait(_END_SECONDS)
         told = simulated.log.read_text("utf-8").strip().splitlines()[-1]
-        stored, missing = _stored(site)
+        stored, missing = sum(frames_stored(plane).values()), frames_missing(plane)
     both = f"control plane {shares[0]:.2f}, fleet {shares[1]:.2f}; of {passed:.0f} s"
     return [
         Figure("simulation.fleet64.cores", sum(shares), "cores", 1.2, "<=", ENGINES, against=both),
@@ -122,33 +127,3 @@ def _site(folder: Path, port: int, control_port: int) -> FleetSite:
             control_port=control_port, policy=DEFAULT.name,
         )
     )  # fmt: skip
-
-
-def _wait_until_ready(url: str, children: Children) -> None:
-    deadline = time.perf_counter() + _READY_SECONDS
-    while time.perf_counter() < deadline:
-        children.check()
-        try:
-            if httpx.get(f"{url}/readyz", trust_env=False).is_success:
-                return
-        except httpx.TransportError:
-            pass
-        wait_until(time.perf_counter() + 0.2)
-    raise TimeoutError(f"the control plane was not ready within {_READY_SECONDS:.0f} s")
-
-
-def _stored(site: FleetSite) -> tuple[int, int]:
-    """Frames stored of the whole fleet, and frames known to be missing."""
-    headers = {"Authorization": f"Bearer {site.tokens['admin']}"}
-    end = time.time()  # noqa: TID251 - a benchmark uses the wall clock
-    stored = missing = 0
-    with httpx.Client(base_url=f"{site.request.control_url}/api/v1", headers=headers,
-                      trust_env=False, timeout=60.0) as client:  # fmt: skip
-        for member in site.members():
-            engine = f"/engines/{member.settings.engine_id}"
-            boots = json.loads(client.get(f"{engine}/boots").raise_for_status().content)
-            stored += sum(boot["frames"] for boot in boots)
-            query = {"start": end - 86_400, "end": end}
-            gaps = client.get(f"{engine}/gaps", params=query).raise_for_status().json()
-            missing += int(gaps["frames_missing"])
-    return stored, missing

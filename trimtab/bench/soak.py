@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from trimtab.bench.ingest import ENGINES
-from trimtab.bench.plane import RunningPlane, require_stored, running_plane
+from trimtab.bench.plane import RunningPlane, frames_missing, require_stored, running_plane
 from trimtab.bench.stream import Sent, Stream, wait_until
 
 SETTLED_MINUTES = 10
@@ -42,7 +42,7 @@ def main(minutes: int, json_file: Path | None) -> None:
         with running_plane(f"sqlite:///{folder}/soak.db", folder, ENGINES) as plane:
             seen, sent = _watched(plane, minutes)
             require_stored(plane, minutes * 60)
-            gaps = _gaps(plane)
+            gaps = frames_missing(plane)
             peak = plane.peak_rss_mb()
         size = sum(file.stat().st_size for file in folder.glob("soak.db*"))
     settled = seen[min(SETTLED_MINUTES, (len(seen) + 1) // 2) - 1 :]
@@ -81,18 +81,6 @@ def _watched(plane: RunningPlane, minutes: int) -> tuple[list[Minute], Sent]:
                 f"minute {number}: {seen[-1].rss_mb:.0f} MiB, {seen[-1].core_share:.3f} of one core"
             )
         return seen, stream.finish()
-
-
-def _gaps(plane: RunningPlane) -> int:
-    end = time.time()  # noqa: TID251 - a benchmark uses the wall clock
-    start = end - 7 * 86_400
-    missing = 0
-    for engine in ENGINES:
-        status, body = plane.get(f"/api/v1/engines/{engine}/gaps?start={start}&end={end}")
-        if status != 200:
-            raise RuntimeError(f"gaps of {engine}: the control plane answered {status}")
-        missing += int(json.loads(body)["frames_missing"])
-    return missing
 
 
 if __name__ == "__main__":

@@ -344,3 +344,22 @@ def test_a_refusal_for_want_of_a_decoder_is_counted(running, monkeypatch):
     answer = running.post(export_body(make_frame(0)))
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
     assert 'outcome="overloaded"' in running.plane.instruments.render().decode()
+
+
+def test_an_empty_bearer_beside_a_cookie_reads_no_form_either(running):
+    headers = {
+        "Content-Type": "multipart/form-data", "Authorization": "Bearer",
+        "Cookie": "trimtab_session=s",
+    }  # fmt: skip
+    answer = running.client.post(f"{running.url}/v1/logs", content=b"--y\r\n", headers=headers)
+    assert answer.status_code == 401
+
+
+def test_every_frame_that_the_writer_has_no_room_for_is_counted(running, monkeypatch):
+    def full(*_args):
+        raise OverloadedError("512 frames wait to be stored")
+
+    monkeypatch.setattr(running.plane.writer, "submit", full)
+    assert running.post(export_body(*(make_frame(n) for n in range(3)))).status_code == 429
+    counter = running.plane.instruments.counter("trimtab_ingest_frames_total")
+    assert counter.labels("e0", "overloaded")._value.get() == 3
