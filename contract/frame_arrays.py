@@ -1,27 +1,32 @@
 """The arrays of a frame as bytes: row totals, then byte planes of the values. Pure.
 
-Every array of a frame is a view of one buffer, filled plane by plane, and the row totals of all of
-them are checked by one sum: a frame has some thirty arrays, most of them small, so what counts is
-calls rather than bytes.
+Every array of a frame is a view of one buffer. The small ones are gathered from the payload in one
+call and the row totals of all are checked by one sum: a frame has some thirty arrays, most of them
+small, so what counts is calls rather than bytes.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, TypeAdapter, ValidationError
 
 MAX_WIDTH = 4
 MAX_DIMENSIONS = 6
 MAX_SIZE = 1 << 24
-_CACHED_LAYOUTS = 32
-_CACHED_ROWS = 1 << 14
+_KEPT_LISTINGS = 64
+_KEPT_ROWS = 1 << 12
+_SMALL = 2048
+_GATHERED = 1 << 14
+"""Values of an array, and of all together, that are gathered in one call."""
 
 Counts = npt.NDArray[np.uint32]
 _Indices = npt.NDArray[np.intp]
 Shape = tuple[int, ...]
+_NONE: _Indices = np.zeros(0, np.intp)
 
 
 class FrameError(ValueError):
@@ -39,24 +44,136 @@ class Listed(NamedTuple):
     width: int
     shape: Shape
 
+    @property
+    def rows(self) -> int:
+        """How many rows of the last axis there are."""
+        return self.size // self.shape[-1] if self.shape[-1] else 0
 
-def array_list(entries: object) -> list[Listed]:
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return math.prod(self.shape)
+
+
+class Layout(NamedTuple):
+    """Where arrays lie, in a payload and in one buffer of their values.
+
+    Attributes:
+        size: bytes of the payload.
+        values: how many the buffer has.
+        begins: where each array starts in the payload, row totals first.
+        places: where each lies in the buffer: from, and up to. The gathered ones come first.
+        gathered: where the four bytes of each value of the small arrays are in the payload; bytes
+            that it does not hold are zero, and said to be at its end.
+        apart: the large arrays, which are unpacked plane by plane, by their place in the list.
+        rows: where each row of any array starts in the buffer, ascending.
+        totals: where the eight bytes of the total of each of these rows are in the payload.
+    """
+
+    size: int
+    values: int
+    begins: list[int]
+    places: list[tuple[int, int]]
+    gathered: _Indices
+    apart: list[int]
+    rows: _Indices
+    totals: _Indices
+
+
+class Listing:
+    """The arrays of a frame in their order; what follows from it is worked out once."""
+
+    def __init__(self, entries: Iterable[Listed]) -> None:
+        self.entries = tuple(entries)
+        self._layout: Layout | None = None
+
+    def layout(self, available: int) -> Layout:
+        """Where the arrays lie in a payload of so many bytes.
+
+        Raises:
+            FrameError: the payload is too short or too long; nothing was allocated.
+        """
+        if self._layout is not None and self._layout.size == available:
+            return self._layout
+        layout = _layout(self.entries, self._begins(available), available)
+        if layout.rows.size <= _KEPT_ROWS:
+            self._layout = layout
+        return layout
+
+    def _begins(self, available: int) -> list[int]:
+        at = 0
+        begins: list[int] = []
+        for entry in self.entries:
+            begins.append(at)
+            at += 8 * entry.rows + entry.width * entry.size
+            if at > available:
+                raise FrameError("size", f"payload ends inside {entry.name}")
+        if at != available:
+            raise FrameError("size", f"payload has {available - at} bytes more than its arrays")
+        return begins
+
+
+def _layout(entries: Sequence[Listed], begins: list[int], available: int) -> Layout:
+    sizes = [entry.size for entry in entries]
+    small = np.array(sizes, dtype=np.intp) <= _SMALL
+    small &= np.cumsum(np.where(small, sizes, 0)) <= _GATHERED
+    places = [(0, 0)] * len(entries)
+    gathered, rows, totals = [_NONE], [_NONE], [_NONE]
+    end = 0
+    for index in sorted(range(len(entries)), key=lambda index: not small[index]):
+        entry, first = entries[index], end
+        end += entry.size
+        places[index] = (first, end)
+        start = begins[index] + 8 * entry.rows
+        totals.append(np.arange(begins[index], start))
+        if entry.rows:
+            rows.append(np.arange(first, end, entry.shape[-1]))
+        if small[index]:
+            octets = np.full((entry.size, MAX_WIDTH), available)
+            octets[:, : entry.width] = (
+                np.arange(start, start + entry.width * entry.size)
+                .reshape(entry.width, entry.size)
+                .T
+            )
+            gathered.append(octets.ravel())
+    return Layout(
+        available, end, begins, places, np.concatenate(gathered), np.flatnonzero(~small).tolist(),
+        np.concatenate(rows), np.concatenate(totals),
+    )  # fmt: skip
+
+
+_Extent = Annotated[int, Field(strict=True, ge=0, le=MAX_SIZE)]
+_ENTRIES = TypeAdapter(
+    list[
+        tuple[
+            str,
+            Annotated[int, Field(strict=True, ge=1, le=MAX_WIDTH)],
+            Annotated[tuple[_Extent, ...], Field(min_length=1, max_length=MAX_DIMENSIONS)],
+        ]
+    ]
+)
+
+
+def array_list(entries: object) -> Listing:
     """The header's `_arrays`.
 
     Raises:
         FrameError: it is not a list of [name, width, shape], or names an array twice.
     """
-    if type(entries) is not list:
-        raise FrameError("header", f"header field _arrays holds {entries!r}")
-    listed: list[Listed] = []
-    for entry in entries:
-        if not _is_entry(entry):
-            raise FrameError("header", f"header field _arrays holds {entry!r}")
-        name, width, shape = entry
-        listed.append(Listed(name, int(width), tuple(shape)))
-    if len({entry.name for entry in listed}) != len(listed):
+    try:
+        return _listing(tuple(_ENTRIES.validate_python(entries)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in ("_arrays", *first["loc"]))
+        raise FrameError("header", f"header field {where}: {first['msg']}") from None
+
+
+@lru_cache(_KEPT_LISTINGS)
+def _listing(entries: tuple[tuple[str, int, Shape], ...]) -> Listing:
+    """The same list stands in one engine's frames second after second."""
+    if len({name for name, _, _ in entries}) != len(entries):
         raise FrameError("header", "header field _arrays names an array twice")
-    return listed
+    return Listing(Listed(*entry) for entry in entries)
 
 
 def pack(values: Counts, width: int) -> Iterator[bytes]:
@@ -68,103 +185,39 @@ def pack(values: Counts, width: int) -> Iterator[bytes]:
         yield octets[:, plane].tobytes()
 
 
-def unpack(payload: bytes, listed: Iterable[Listed]) -> dict[str, Counts]:
+def unpack(payload: bytes, listed: Listing) -> dict[str, Counts]:
     """The arrays by name; every byte of the payload is accounted for.
 
     Raises:
         FrameError: the payload is too short or too long, or row totals do not match.
     """
-    entries = list(listed)
-    places = _placed(entries, len(payload))
-    layout = _layout(tuple(entry.shape for entry in entries))
-    octets = np.frombuffer(payload, dtype=np.uint8)
-    values = np.zeros(layout.bounds[-1], dtype="<u4")
-    cells = values.view(np.uint8).reshape(-1, 4)
-    totals: list[bytes] = []
-    arrays: dict[str, Counts] = {}
-    for index, (entry, at) in enumerate(zip(entries, places, strict=True)):
-        first, last = layout.bounds[index], layout.bounds[index + 1]
-        size = last - first
-        start = at + 8 * layout.rows[index]
-        totals.append(payload[at:start])
-        for plane in range(entry.width):
-            begin = start + plane * size
-            cells[first:last, plane] = octets[begin : begin + size]
-        arrays[entry.name] = values[first:last].reshape(entry.shape)
-    _check_totals(entries, layout, values, np.frombuffer(b"".join(totals), dtype="<u8"))
-    return arrays
+    layout = listed.layout(len(payload))
+    octets = np.frombuffer(payload + b"\0", dtype=np.uint8)
+    values = np.empty(layout.values, dtype="<u4")
+    small = layout.gathered.size // MAX_WIDTH
+    values[:small] = octets.take(layout.gathered).view("<u4")
+    for index in layout.apart:
+        entry = listed.entries[index]
+        first, last = layout.places[index]
+        cells = values[first:last]
+        begin = layout.begins[index] + 8 * entry.rows
+        planes = octets[begin : begin + entry.width * entry.size].reshape(entry.width, -1)
+        cells[...] = planes[-1]
+        for plane in planes[-2::-1]:
+            np.left_shift(cells, 8, out=cells)
+            np.bitwise_or(cells, plane, out=cells)
+    if layout.rows.size:
+        sums = np.add.reduceat(values, layout.rows, dtype=np.uint64)
+        wrong = np.flatnonzero(sums != octets.take(layout.totals).view("<u8"))
+        if wrong.size:
+            name = _name_at(listed, layout, int(layout.rows[wrong[0]]))
+            raise FrameError("checksum", f"row totals of {name} do not match its values")
+    return {
+        entry.name: values[first:last].reshape(entry.shape)
+        for entry, (first, last) in zip(listed.entries, layout.places, strict=True)
+    }
 
 
-class _Layout(NamedTuple):
-    """Where arrays of given shapes lie in one buffer: bounds, rows each, and each row's start."""
-
-    bounds: list[int]
-    rows: list[int]
-    starts: _Indices
-
-
-def _layout(shapes: tuple[Shape, ...]) -> _Layout:
-    small = sum(_rows(shape) for shape in shapes) <= _CACHED_ROWS
-    return _cached_layout(shapes) if small else _made_layout(shapes)
-
-
-def _made_layout(shapes: tuple[Shape, ...]) -> _Layout:
-    bounds = [0]
-    rows: list[int] = []
-    starts: list[_Indices] = []
-    for shape in shapes:
-        first = bounds[-1]
-        rows.append(_rows(shape))
-        bounds.append(first + math.prod(shape))
-        if rows[-1]:
-            starts.append(np.arange(first, bounds[-1], shape[-1]))
-    return _Layout(bounds, rows, np.concatenate(starts) if starts else np.zeros(0, np.intp))
-
-
-_cached_layout = lru_cache(_CACHED_LAYOUTS)(_made_layout)
-
-
-def _rows(shape: Shape) -> int:
-    return math.prod(shape) // shape[-1] if shape[-1] else 0
-
-
-def _placed(entries: list[Listed], available: int) -> list[int]:
-    """Where each array starts in the payload; nothing is allocated for one that does not fit."""
-    at = 0
-    places: list[int] = []
-    for entry in entries:
-        places.append(at)
-        at += 8 * _rows(entry.shape) + entry.width * math.prod(entry.shape)
-        if at > available:
-            raise FrameError("size", f"payload ends inside {entry.name}")
-    if at != available:
-        raise FrameError("size", f"payload has {available - at} bytes more than its arrays")
-    return places
-
-
-def _check_totals(
-    entries: list[Listed], layout: _Layout, values: Counts, totals: npt.NDArray[np.uint64]
-) -> None:
-    if not layout.starts.size:
-        return
-    wrong = np.flatnonzero(np.add.reduceat(values, layout.starts, dtype=np.uint64) != totals)
-    if wrong.size:
-        at = int(layout.starts[wrong[0]])
-        name = next(e.name for e, end in zip(entries, layout.bounds[1:], strict=True) if at < end)
-        raise FrameError("checksum", f"row totals of {name} do not match its values")
-
-
-def _is_entry(entry: object) -> bool:
-    if type(entry) is not list or len(entry) != 3:
-        return False
-    name, width, shape = entry
-    return (
-        type(name) is str
-        and isinstance(width, int)
-        and 1 <= width <= MAX_WIDTH
-        and type(shape) is list
-        and len(shape) <= MAX_DIMENSIONS
-        and set(map(type, shape)) == {int}  # neither empty nor with a bool inside
-        and min(shape) >= 0
-        and max(shape) <= MAX_SIZE
-    )
+def _name_at(listed: Listing, layout: Layout, at: int) -> str:
+    found = zip(listed.entries, layout.places, strict=True)
+    return next(entry.name for entry, (first, last) in found if first <= at < last)

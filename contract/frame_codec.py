@@ -22,10 +22,19 @@ import zstandard
 from pydantic import ValidationError
 
 from contract.frame import ARRAYS, MAX_FRAME_BYTES, FrameHeader
-from contract.frame_arrays import Counts, FrameError, Listed, Shape, array_list, pack, unpack
-from contract.zstd_blocks import compress_parts
+from contract.frame_arrays import Counts, FrameError, Listing, Shape, array_list, pack, unpack
+from contract.zstd_blocks import compress, compress_parts, decompress
 
-__all__ = ["Counts", "Frame", "FrameError", "decode", "decode_header", "encode", "saturated"]
+__all__ = [
+    "Counts",
+    "Frame",
+    "FrameError",
+    "decode",
+    "decode_header",
+    "encode",
+    "saturated",
+    "unfold",
+]
 
 MAGIC = b"MOEF"
 CODEC_VERSION = 1
@@ -75,8 +84,7 @@ def encode(frame: Frame) -> bytes:
         parts += pack(checked, width)
     body = frame.header.model_dump(mode="json")
     body["_arrays"] = listed
-    compressor = zstandard.ZstdCompressor(level=_LEVEL)
-    header = compressor.compress(json.dumps(body, separators=(",", ":")).encode())
+    header = compress(json.dumps(body, separators=(",", ":")).encode(), _LEVEL)
     payload = compress_parts(parts, _LEVEL)
     crc = zlib.crc32(payload, zlib.crc32(header))
     packed = _PREFIX.pack(MAGIC, CODEC_VERSION, len(header), len(payload), crc) + header + payload
@@ -89,7 +97,7 @@ def encode(frame: Frame) -> bytes:
 
 def decode(data: bytes) -> Frame:
     """Unpack a frame; every byte string gives a frame or a `FrameError`, in bounded memory."""
-    header, listed, payload = _open(data)
+    header, listed, payload = unfold(data)
     expected = _shapes(tuple(header.sizes().items()))
     arrays: dict[str, Counts] = {}
     for name, values in unpack(payload, listed).items():
@@ -105,6 +113,17 @@ def decode_header(data: bytes) -> FrameHeader:
     """Read the header alone; the crc of the whole frame is still checked."""
     prefix = _split(data)
     return _parse_header(prefix[0])[0]
+
+
+def unfold(data: bytes) -> tuple[FrameHeader, Listing, bytes]:
+    """Header, list of arrays, and their bytes, not yet unpacked; for `contract.frame_stack`.
+
+    Raises:
+        FrameError: it is not a frame.
+    """
+    header_bytes, payload_bytes = _split(data)
+    header, listed = _parse_header(header_bytes)
+    return header, listed, _inflate(payload_bytes, _MAX_PAYLOAD_BYTES, "payload")
 
 
 @lru_cache(64)
@@ -152,28 +171,19 @@ def _inflate(data: bytes, bound: int, what: str) -> bytes:
         size = zstandard.frame_content_size(data)
         if size < 0 or size > bound:
             raise FrameError("too-large", f"{what} inflates to {size} bytes, the bound is {bound}")
-        return zstandard.ZstdDecompressor().decompress(data, max_output_size=bound)
+        return decompress(data, bound)
     except zstandard.ZstdError as error:
         raise FrameError("zstd", f"{what} is not zstd: {error}") from None
 
 
-def _parse_header(data: bytes) -> tuple[FrameHeader, list[Listed]]:
+def _parse_header(data: bytes) -> tuple[FrameHeader, Listing]:
+    text = _inflate(data, _MAX_HEADER_BYTES, "header")
     try:
-        body = json.loads(_inflate(data, _MAX_HEADER_BYTES, "header"))
-        names = body.pop("_arrays")
-        header = FrameHeader.model_validate(body)
+        header = FrameHeader.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise FrameError("header", f"header field {where}: {first['msg']}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, FrameError):
-            raise
-        raise FrameError("header", f"header is not readable: {error}") from None
-    return header, array_list(names)
-
-
-def _open(data: bytes) -> tuple[FrameHeader, list[Listed], bytes]:
-    header_bytes, payload_bytes = _split(data)
-    header, listed = _parse_header(header_bytes)
-    return header, listed, _inflate(payload_bytes, _MAX_PAYLOAD_BYTES, "payload")
+        said = f"header field {where}" if where else "header"
+        raise FrameError("header", f"{said}: {first['msg']}") from None
+    listed = (header.model_extra or {}).pop("_arrays", None)
+    return header, array_list(listed)

@@ -3,7 +3,7 @@
 To add routes: write `controlplane/<package>/routes.py` with a module-level `router`, and add it to
 `ROUTERS`. To add something that runs: build it in `Plane`, put it on `app.state` under a name, and
 start and stop it in `_lifespan`. Routes take what they need from `app.state` by a dependency:
-`plane` (all of the below), `access`, `engines`, `history`, `receiver`, `probes`, `database`,
+`plane` (all of the below), `access`, `engines`, `history`, `intake`, `probes`, `database`,
 `governor`, `governance`.
 """
 
@@ -46,8 +46,8 @@ from controlplane.history.history import History
 from controlplane.history.ring import ReceivedFrame
 from controlplane.history.upkeep import Job, Upkeep, jobs
 from controlplane.ingest.gathering import Gathering
-from controlplane.ingest.routes import Receiver, receive_logs
-from controlplane.ingest.sorting import Sorted
+from controlplane.ingest.intake import Intake
+from controlplane.ingest.routes import receive_logs
 from controlplane.ingest.writer import FrameWriter
 from controlplane.metrics import Instruments
 from controlplane.probes import Probes
@@ -101,11 +101,11 @@ class Plane:
         self.history = History(self.database, settings.history, self.clock)
         self.writer = FrameWriter(self.history, settings.ingest, self.clock, self.instruments)
         self.upkeep = Upkeep(self.history, self.writer.is_catching_up)
-        self.decoding: Gathering[Sorted] = Gathering(
+        self.decoding = Gathering(
             settings.ingest.decode_threads, settings.ingest.gather_seconds,
-            settings.ingest.queue_frames,
+            settings.ingest.queue_frames, self.writer.flush,
         )  # fmt: skip
-        self.receiver = Receiver(settings.ingest, self.writer, self.instruments, self.decoding)
+        self.intake = Intake(settings.ingest, self.writer, self.instruments, self.decoding)
         self.scraper = Scraper(
             observed_engines(settings.engines), self._store, self.clock, self.instruments,
             settings.scrape,
@@ -135,13 +135,15 @@ class Plane:
         """Stop acting, store what waits, stop what runs, close the database."""
         self.governor.stop()
         self.scraper.close()
-        self.writer.stop()
         self.decoding.close()
+        self.writer.stop()
         self.database.close()
 
     def _store(self, frames: Sequence[ReceivedFrame]) -> None:
         """Through the one writer, like every frame: durable when this returns."""
-        self.writer.submit(frames).result()
+        stored = self.writer.submit(frames)
+        self.writer.flush()
+        stored.result()
 
     def _scrape_jobs(self) -> list[Job]:
         return scrape_jobs(self.scraper, self.settings.scrape)
@@ -211,7 +213,7 @@ def create_app(
     app.state.access = plane.access
     app.state.engines = plane.engines
     app.state.history = plane.history
-    app.state.receiver = plane.receiver
+    app.state.intake = plane.intake
     app.state.probes = plane.probes
     app.state.database = plane.database
     app.state.governor = plane.governor

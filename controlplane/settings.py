@@ -63,7 +63,6 @@ class IngestSettings(Section):
         queue_frames: frames that may wait for the writer, requests for a decoder, else 429.
         batch_frames: frames of one transaction at most.
         gather_seconds: after some requests were decoded, how long the next ones gather.
-        commit_pause_seconds: after a commit, how long the next group gathers.
         decode_threads: threads that decode off the event loop.
     """
 
@@ -71,8 +70,7 @@ class IngestSettings(Section):
     max_inflated_bytes: int = Field(default=64 * 1024 * 1024, ge=1024, le=1024 * 1024 * 1024)
     queue_frames: int = Field(default=512, ge=1, le=65536)
     batch_frames: int = Field(default=256, ge=1, le=4096)
-    gather_seconds: float = Field(default=0.2, ge=0, le=1)
-    commit_pause_seconds: float = Field(default=0.1, ge=0, le=1)
+    gather_seconds: float = Field(default=0.3, ge=0, le=1)
     decode_threads: int = Field(default=2, ge=1, le=32)
 
 

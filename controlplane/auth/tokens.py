@@ -16,6 +16,8 @@ from controlplane.db.database import Database
 from controlplane.errors import ConflictError, InvalidInputError, NotFoundError
 
 REMEMBER_SECONDS = 15.0
+_RENEW_SECONDS = REMEMBER_SECONDS / 2
+"""Older answers are renewed along with one that is asked for: one question for a whole fleet."""
 MAX_REMEMBERED = 4096
 
 
@@ -42,6 +44,7 @@ class TokenStore:
         self._clock = clock
         self._record = record
         self._remembered: dict[str, tuple[float, Principal]] = {}
+        self._forgotten = 0
         self._lock = threading.Lock()
 
     def create(
@@ -115,16 +118,25 @@ class TokenStore:
             return known
         key = digest(secret)
         now = self._clock.now()
+        with self._lock:
+            forgotten = self._forgotten
+            old = [k for k, (at, _) in self._remembered.items() if now - at >= _RENEW_SECONDS]
+        columns = (AccessToken.token_hash, AccessToken.name, AccessToken.role,
+                   AccessToken.engine_id, AccessToken.expires_at)  # fmt: skip
         with self._database.read() as session:
-            row = session.get(AccessToken, key)
-        if row is None or not same(row.token_hash, key) or row.revoked_at is not None:
-            return None
-        if row.expires_at is not None and row.expires_at <= now:
-            return None
-        principal = Principal(name=row.name, role=Role(row.role), engine_id=row.engine_id)
-        if row.expires_at is None:
-            self._remember(key, now, principal)
-        return principal
+            rows = session.execute(
+                select(*columns).where(
+                    AccessToken.token_hash.in_({key, *old}), AccessToken.revoked_at.is_(None)
+                )
+            ).all()
+        found: Principal | None = None
+        for row in rows:
+            principal = Principal(name=row.name, role=Role(row.role), engine_id=row.engine_id)
+            if row.expires_at is None:
+                self._remember(row.token_hash, now, principal, forgotten)
+            if same(row.token_hash, key) and (row.expires_at is None or row.expires_at > now):
+                found = principal
+        return found
 
     def revoke(self, name: str, *, by: str) -> None:
         """Make a token useless from now on; once is enough, and the log says it once.
@@ -147,6 +159,7 @@ class TokenStore:
                 )  # fmt: skip
         with self._lock:
             self._remembered.clear()
+            self._forgotten += 1
 
     def all(self) -> list[TokenInfo]:
         """Every token by name, without its secret."""
@@ -170,8 +183,11 @@ class TokenStore:
         )  # fmt: skip
         self._record(session, change)
 
-    def _remember(self, key: str, now: float, principal: Principal) -> None:
+    def _remember(self, key: str, now: float, principal: Principal, forgotten: int) -> None:
+        """Keep an answer, unless a token was revoked since the question was asked."""
         with self._lock:
+            if forgotten != self._forgotten:
+                return
             if len(self._remembered) >= MAX_REMEMBERED:
                 self._remembered.clear()
             self._remembered[key] = (now, principal)

@@ -1,8 +1,10 @@
 """Insert-or-update statements that SQLite and PostgreSQL both understand."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import TextClause, text
+from sqlalchemy.orm import Session
 
 
 def upsert(
@@ -19,6 +21,17 @@ def upsert(
         f"INSERT INTO {table} ({names}) VALUES ({values}) "  # noqa: S608 - names of our own
         + _on_conflict(columns, keys, only_where)
     )
+
+
+def execute_many(session: Session, statement: TextClause, rows: list[dict[str, Any]]) -> int:
+    """Run a statement for every row; gives how many rows it changed.
+
+    SQLite's driver takes named values as they are, so there the rows are not looked at one by one.
+    """
+    connection = session.connection()
+    if connection.dialect.name == "sqlite":
+        return connection.exec_driver_sql(statement.text, rows).rowcount
+    return connection.execute(statement, rows).rowcount
 
 
 def upsert_select(

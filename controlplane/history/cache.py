@@ -22,7 +22,7 @@ class FrameCache:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._frames: OrderedDict[FrameKey, Frame] = OrderedDict()
+        self._frames: OrderedDict[FrameKey, tuple[Frame, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -35,19 +35,20 @@ class FrameCache:
         with self._lock:
             if key in self._frames:
                 return
-            self._frames[key] = frame
+            self._frames[key] = (frame, size)
             self._bytes += size
             while self._bytes > self._max_bytes:
-                _, dropped = self._frames.popitem(last=False)
-                self._bytes -= size_of(dropped)
+                _, (_, dropped) = self._frames.popitem(last=False)
+                self._bytes -= dropped
 
     def get(self, key: FrameKey) -> Frame | None:
         """A held frame, or None."""
         with self._lock:
-            frame = self._frames.get(key)
-            if frame is not None:
-                self._frames.move_to_end(key)
-            return frame
+            held = self._frames.get(key)
+            if held is None:
+                return None
+            self._frames.move_to_end(key)
+            return held[0]
 
     @property
     def held_bytes(self) -> int:

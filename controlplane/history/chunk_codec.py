@@ -8,7 +8,6 @@ per array and shape, which frames have it, the codec and the bytes.
 import json
 import struct
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ import zstandard
 from pydantic import ValidationError
 
 from contract.frame import FrameHeader
-from contract.frame_codec import Counts, Frame
+from contract.frame_stack import Column, Stack
+from contract.zstd_blocks import compress, decompress
 from controlplane.errors import TrimtabError
 from controlplane.history.packing import pack, unpack
 
@@ -26,6 +26,7 @@ _VERSION = 1
 _PREFIX = struct.Struct("<4sBI")
 _INDEX = struct.Struct("<I")
 _MAX_INDEX_BYTES = 64 * 1024 * 1024
+_LEVEL = 3
 
 
 class CorruptChunkError(TrimtabError):
@@ -34,57 +35,55 @@ class CorruptChunkError(TrimtabError):
     kind = "corrupt-chunk"
 
 
-def encode_chunk(frames: Sequence[Frame]) -> bytes:
+def encode_chunk(stack: Stack) -> bytes:
     """Pack frames of one engine, in the given order."""
     entries: list[dict[str, Any]] = []
     blobs: list[bytes] = []
-    for (name, shape), holders in sorted(_holders(frames).items()):
-        stacked = np.stack([frames[index].arrays[name] for index in holders])
-        codec, blob = pack(stacked)
+    for column in sorted(stack.columns, key=lambda column: (column.name, column.values.shape)):
+        codec, blob = pack(column.values)
+        shape = column.values.shape[1:]
         entries.append(
-            {"name": name, "shape": shape, "in": holders, "codec": codec, "bytes": len(blob)}
-        )
+            {"name": column.name, "shape": shape, "in": list(column.holders), "codec": codec,
+             "bytes": len(blob)}
+        )  # fmt: skip
         blobs.append(blob)
-    headers = [frame.header.model_dump(mode="json") for frame in frames]
-    text = json.dumps({"headers": headers, "arrays": entries}, separators=(",", ":"))
-    index = zstandard.ZstdCompressor(level=9).compress(text.encode())
+    headers = ",".join(header.model_dump_json() for header in stack.headers)
+    arrays = json.dumps(entries, separators=(",", ":"))
+    text = f'{{"headers":[{headers}],"arrays":{arrays}}}'
+    index = compress(text.encode(), _LEVEL)
     rest = _INDEX.pack(len(index)) + index + b"".join(blobs)
     return _PREFIX.pack(_MAGIC, _VERSION, zlib.crc32(rest)) + rest
 
 
-def decode_chunk(data: bytes) -> list[Frame]:
+def decode_chunk(data: bytes) -> Stack:
     """The inverse of `encode_chunk`.
 
     Raises:
         CorruptChunkError: the bytes are damaged, or from a version that is not known here.
     """
     headers, entries, offset = _open(data)
-    frames = [Frame(header, {}) for header in headers]
+    columns: list[Column] = []
     try:
         for entry in entries:
             blob = data[offset : offset + entry["bytes"]]
             offset += entry["bytes"]
-            holders: list[int] = entry["in"]
-            stacked = unpack(entry["codec"], blob, (len(holders), *entry["shape"]))
-            counts: Counts = stacked.astype(np.uint32)
-            for position, holder in enumerate(holders):
-                frames[holder].arrays[entry["name"]] = counts[position]
-    except (ValueError, KeyError, IndexError, TypeError, zstandard.ZstdError) as error:
+            holders = _holders(entry["in"], len(headers))
+            values = unpack(entry["codec"], blob, (len(holders), *entry["shape"]))
+            columns.append(Column(entry["name"], holders, values.astype(np.uint32)))
+    except (ValueError, KeyError, IndexError, TypeError) as error:
         raise CorruptChunkError(f"a chunk's arrays are not readable: {error}") from None
-    return frames
+    return Stack(headers, columns)
+
+
+def _holders(listed: list[int], frames: int) -> list[int]:
+    if listed != sorted(set(listed)) or not set(listed) <= set(range(frames)):
+        raise ValueError(f"an array is said to be in frames {listed[:9]}, there are {frames}")
+    return listed
 
 
 def decode_headers(data: bytes) -> list[FrameHeader]:
     """The headers alone, without unpacking any array."""
     return _open(data)[0]
-
-
-def _holders(frames: Sequence[Frame]) -> dict[tuple[str, tuple[int, ...]], list[int]]:
-    holders: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-    for index, frame in enumerate(frames):
-        for name, values in frame.arrays.items():
-            holders.setdefault((name, values.shape), []).append(index)
-    return holders
 
 
 def _open(data: bytes) -> tuple[list[FrameHeader], list[dict[str, Any]], int]:
@@ -101,9 +100,7 @@ def _open(data: bytes) -> tuple[list[FrameHeader], list[dict[str, Any]], int]:
         raise CorruptChunkError("a chunk's crc32 does not match: it was damaged on disk")
     start = _PREFIX.size + _INDEX.size
     try:
-        text = zstandard.ZstdDecompressor().decompress(
-            data[start : start + index_bytes], max_output_size=_MAX_INDEX_BYTES
-        )
+        text = decompress(data[start : start + index_bytes], _MAX_INDEX_BYTES)
         index = json.loads(text)
         headers = [FrameHeader.model_validate(header) for header in index["headers"]]
         return headers, index["arrays"], start + index_bytes

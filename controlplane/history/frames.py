@@ -121,7 +121,7 @@ def frames_of_chunks(
     )
     for t0, part, payload in payloads:
         try:
-            frames = decode_chunk(payload)
+            frames = decode_chunk(payload).frames()
         except CorruptChunkError:
             logger.exception("chunk %s/%s/%s is left out", engine_id, t0, part)
             continue

@@ -25,7 +25,7 @@ class LoadRing(Base):
         Index("ix_load_ring_engine_started", "engine_id", "started"),
         Index("uq_load_ring_frame", "engine_id", "boot_id", "sequence", unique=True),
         Index(
-            "ix_load_ring_unsealed", "engine_id", "ordinal",
+            "ix_load_ring_unsealed", "engine_id", "ordinal", "started",
             sqlite_where=text("sealed = 0"), postgresql_where=text("NOT sealed"),
         ),
     )  # fmt: skip

@@ -11,12 +11,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import BindParameter, Select, bindparam, delete, func, select, text
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    text,
+    union_all,
+)
 from sqlalchemy.orm import Session
 
 from contract.frame import FrameHeader
 from contract.frame_codec import Frame
-from controlplane.db.upsert import upsert
+from controlplane.db.upsert import execute_many, upsert
 from controlplane.errors import StorageError
 from controlplane.history.models import ConfigChange, EngineBoot, FrameGap, LoadRing
 from controlplane.history.ring_rows import write_ring
@@ -31,28 +41,29 @@ _MOVE_BOOT = text(
     f"UPDATE engine_boot SET {', '.join(f'{name} = :{name}' for name in _MOVING)}"  # noqa: S608 - names of our own
     " WHERE engine_id = :engine_id AND boot_id = :boot_id"
 )
-_LOADED = tuple(column for column in EngineBoot.__table__.columns if column.name != "header")
-
+_BOOT = EngineBoot.__table__.c
+_GAP = FrameGap.__table__.c
+_RING = LoadRing.__table__.c
 _ENGINES: BindParameter[Any] = bindparam("engines", expanding=True)
 _BOOTS: BindParameter[Any] = bindparam("boots", expanding=True)
-# Built once: the batch that comes five to ten times a second only binds values.
-_SELECT_BOOTS = select(*_LOADED).where(
-    EngineBoot.engine_id.in_(_ENGINES), EngineBoot.boot_id.in_(_BOOTS)
+# Built once, of tables rather than mapped classes: the batch that comes several times a second only
+# binds values, and what is asked for is no object.
+_SELECT_BOOTS = select(*(column for column in _BOOT if column.name != "header")).where(
+    _BOOT.engine_id.in_(_ENGINES), _BOOT.boot_id.in_(_BOOTS)
 )
 _SELECT_GAPS = (
-    select(*(column for column in FrameGap.__table__.columns if column.name != "id"))
-    .where(FrameGap.engine_id.in_(_ENGINES), FrameGap.boot_id.in_(_BOOTS))
-    .order_by(FrameGap.first_sequence)
+    select(*(column for column in _GAP if column.name != "id"))
+    .where(_GAP.engine_id.in_(_ENGINES), _GAP.boot_id.in_(_BOOTS))
+    .order_by(_GAP.first_sequence)
 )
-_NEWEST_ORDINALS = (
-    select(EngineBoot.engine_id, func.max(EngineBoot.last_ordinal))
-    .where(EngineBoot.engine_id.in_(_ENGINES))
-    .group_by(EngineBoot.engine_id)
-)
-_OLDEST_UNSEALED = (
-    select(LoadRing.engine_id, func.min(LoadRing.ordinal))
-    .where(~LoadRing.sealed, LoadRing.engine_id.in_(_ENGINES))
-    .group_by(LoadRing.engine_id)
+_NEWEST, _UNSEALED = 0, 1
+_ENDS_OF_RING = union_all(
+    select(_BOOT.engine_id, literal_column(str(_NEWEST)), func.max(_BOOT.last_ordinal))
+    .where(_BOOT.engine_id.in_(_ENGINES))
+    .group_by(_BOOT.engine_id),
+    select(_RING.engine_id, literal_column(str(_UNSEALED)), func.min(_RING.ordinal))
+    .where(~_RING.sealed, _RING.engine_id.in_(_ENGINES))
+    .group_by(_RING.engine_id),
 )
 
 BootKey = tuple[str, str]
@@ -108,10 +119,12 @@ def append(
     """
     engines = sorted({received.frame.header.engine_id for received in frames})
     _one_writer_per_engine(session, engines)
+    connection = session.connection()
+    ends = connection.execute(_ENDS_OF_RING, {"engines": engines}).all()
     batch = _Batch(
-        boots=_load_boots(session, {received.boot_key for received in frames}),
-        newest=_by_engine(session, _NEWEST_ORDINALS, engines),
-        unsealed=_by_engine(session, _OLDEST_UNSEALED, engines),
+        boots=_load_boots(connection, {received.boot_key for received in frames}),
+        newest={engine_id: ordinal for engine_id, end, ordinal in ends if end == _NEWEST},
+        unsealed={engine_id: ordinal for engine_id, end, ordinal in ends if end == _UNSEALED},
         ring_frames=ring_frames,
         now=now,
     )
@@ -176,10 +189,10 @@ def _one_writer_per_engine(session: Session, engines: Sequence[str]) -> None:
             session.execute(select(func.pg_advisory_xact_lock(func.hashtext(engine_id))))
 
 
-def _load_boots(session: Session, keys: set[BootKey]) -> dict[BootKey, _Boot]:
+def _load_boots(connection: Connection, keys: set[BootKey]) -> dict[BootKey, _Boot]:
     named = {"engines": sorted({key[0] for key in keys}), "boots": sorted({key[1] for key in keys})}
-    found = session.execute(_SELECT_BOOTS, named).mappings()
-    gaps = session.execute(_SELECT_GAPS, named)
+    found = connection.execute(_SELECT_BOOTS, named).mappings()
+    gaps = connection.execute(_SELECT_GAPS, named)
     holes: dict[BootKey, list[Hole]] = {}
     for gap in gaps:
         holes.setdefault((gap.engine_id, gap.boot_id), []).append(
@@ -192,11 +205,6 @@ def _load_boots(session: Session, keys: set[BootKey]) -> dict[BootKey, _Boot]:
         sequence = BootSequence(row["high_sequence"], row["last_ended"], missing)
         boots[key] = _Boot(sequence, dict(row), missing)
     return boots
-
-
-def _by_engine(session: Session, query: Select[str, int], engines: Sequence[str]) -> dict[str, int]:
-    rows = session.execute(query, {"engines": list(engines)})
-    return {engine_id: ordinal for engine_id, ordinal in rows}  # noqa: C416 - rows are no pairs
 
 
 def _ring_row(received: ReceivedFrame, ordinal: int, slot: int) -> dict[str, Any]:
@@ -265,9 +273,9 @@ def _save_boots(session: Session, boots: Mapping[BootKey, _Boot]) -> None:
     changed = [{**row, "header": json.dumps(row["header"])} for row in rows if "header" in row]
     moved = [row for row in rows if "header" not in row]
     if changed:
-        session.execute(_UPSERT_BOOT, changed)
+        execute_many(session, _UPSERT_BOOT, changed)
     if moved:
-        session.execute(_MOVE_BOOT, moved)
+        execute_many(session, _MOVE_BOOT, moved)
     for (engine_id, boot_id), boot in boots.items():
         if boot.sequence.holes == boot.holes_before:
             continue

@@ -5,7 +5,7 @@ from typing import Any, cast
 from sqlalchemy import CursorResult, text
 from sqlalchemy.orm import Session
 
-from controlplane.db.upsert import upsert, upsert_select
+from controlplane.db.upsert import execute_many, upsert, upsert_select
 
 _RING_COLUMNS = (
     "engine_id", "slot", "ordinal", "boot_id", "sequence", "started", "interval_seconds",
@@ -34,7 +34,7 @@ def write_ring(session: Session, rows: list[dict[str, Any]]) -> int:
     there: payloads are neither escaped nor sent row by row.
     """
     if session.get_bind().dialect.name != "postgresql" or len(rows) < COPY_FROM:
-        return cast("CursorResult[Any]", session.execute(_UPSERT_RING, rows)).rowcount
+        return execute_many(session, _UPSERT_RING, rows)
     session.execute(_INCOMING)
     driver: Any = session.connection().connection.driver_connection
     with driver.cursor() as cursor, cursor.copy(_COPY) as copy:

@@ -6,22 +6,32 @@ minute, and its rollups are summed anew from all parts.
 """
 
 import logging
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    CursorResult,
+    Integer,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session
 
-from contract.frame_codec import Frame, FrameError, decode
-from controlplane.db.upsert import upsert
+from contract.frame_stack import Stack, decode_stack
+from controlplane.db.upsert import execute_many, upsert
 from controlplane.errors import ConflictError
-from controlplane.history.cache import FrameCache, FrameKey
 from controlplane.history.chunk_codec import CODEC, CorruptChunkError, decode_chunk, encode_chunk
 from controlplane.history.layer_summary import summarise
 from controlplane.history.models import LayerSummary, LoadChunk, LoadRing
 from controlplane.history.partitions import CHUNKS
-from controlplane.history.summing import WindowSum, sum_frames
+from controlplane.history.summing import WindowSum
 from controlplane.history.window import EngineWindow
 from controlplane.history.window_codec import encode_window
 
@@ -29,7 +39,8 @@ logger = logging.getLogger(__name__)
 
 MINUTE = 60
 SLICE = 10
-_ROWS_AT_A_TIME = 8
+_SECONDS: ColumnElement[float] = literal_column("60.0")
+"""Not bound: PostgreSQL would not know that what is selected is what is grouped by."""
 SUMMARY_COLUMNS = tuple(column.name for column in LayerSummary.__table__.columns)
 UPSERT_SUMMARY = upsert("layer_summary", SUMMARY_COLUMNS, ("engine_id", "layer", "tier", "t0"))
 UPSERT_ROLLUP = upsert(
@@ -39,7 +50,7 @@ UPSERT_ROLLUP = upsert(
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Frames of one engine's minute that wait in the ring to be sealed.
+    """One engine's minute, with frames in the ring that wait to be sealed.
 
     Attributes:
         pressing: the engine's unsealed frames fill a quarter of the ring: not to be put off.
@@ -47,14 +58,7 @@ class Due:
 
     engine_id: str
     t0: int
-    ordinals: tuple[int, ...]
     pressing: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _RingFrame:
-    ordinal: int
-    frame: Frame | None
 
 
 def due_minutes(
@@ -65,144 +69,154 @@ def due_minutes(
     A minute is due `grace_seconds` after its end, by the frames' own start times. Whatever their
     clock says, frames are due too once newer ones fill three quarters of the ring.
     """
-    rows = session.execute(
-        select(LoadRing.engine_id, LoadRing.ordinal, LoadRing.started)
+    minute = _minute_of_row(session)
+    groups = session.execute(
+        select(LoadRing.engine_id, minute, func.min(LoadRing.ordinal), func.max(LoadRing.ordinal))
         .where(~LoadRing.sealed)
-        .order_by(LoadRing.engine_id, LoadRing.ordinal)
+        .group_by(LoadRing.engine_id, minute)
     ).all()
     newest: dict[str, int] = {}
     oldest: dict[str, int] = {}
-    groups: dict[tuple[int, str], list[int]] = {}
-    for engine_id, ordinal, started in rows:
-        newest[engine_id] = ordinal
-        oldest.setdefault(engine_id, ordinal)
-        groups.setdefault((minute_of(started), engine_id), []).append(ordinal)
+    for engine_id, _, first, last in groups:
+        newest[engine_id] = max(last, newest.get(engine_id, last))
+        oldest[engine_id] = min(first, oldest.get(engine_id, first))
     return [
         Due(
-            engine_id, t0, tuple(ordinals),
+            engine_id, int(number) * MINUTE,
             pressing=newest[engine_id] - oldest[engine_id] >= ring_frames // 4,
         )
-        for (t0, engine_id), ordinals in sorted(groups.items())
-        if t0 + MINUTE + grace_seconds <= now
-        or newest[engine_id] - ordinals[0] >= ring_frames * 3 // 4
+        for engine_id, number, first, _ in sorted(groups, key=lambda group: (group[1], group[0]))
+        if (int(number) + 1) * MINUTE + grace_seconds <= now
+        or newest[engine_id] - first >= ring_frames * 3 // 4
     ]  # fmt: skip
 
 
-def minute_of(started: float) -> int:
-    """Start of the minute that holds a time."""
-    return int(started // MINUTE) * MINUTE
+def _minute_of_row(session: Session) -> ColumnElement[Any]:
+    """The number of the minute in which a frame started, of the index alone."""
+    if session.get_bind().dialect.name == "sqlite":  # it may lack floor(); a cast cuts off
+        return sql_cast(LoadRing.started / _SECONDS, Integer)
+    return func.floor(LoadRing.started / _SECONDS)
 
 
-class Sealer:
-    """Seals one minute at a time."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A minute read and packed: where its frames are in the ring, they themselves, and their chunk.
 
-    def __init__(self, cache: FrameCache) -> None:
-        self._cache = cache
+    Damaged frames are among the ordinals, and nowhere else.
+    """
 
-    def prepare(self, session: Session, due: Due) -> tuple[list[_RingFrame], bytes | None]:
-        """Read and pack the frames of a minute; no transaction is held while this computes."""
-        found = self._read(session, due)
-        frames = [entry.frame for entry in found if entry.frame is not None]
-        frames.sort(key=lambda frame: (frame.header.started_unix_seconds, frame.header.sequence))
-        return found, encode_chunk(frames) if frames else None
+    ordinals: Sequence[int]
+    stack: Stack
+    chunk: bytes
 
-    def store(
-        self, session: Session, due: Due, found: Sequence[_RingFrame], chunk: bytes | None
-    ) -> int:
-        """Write chunk, rollups, layer rows and marks; gives how many frames were sealed.
 
-        Raises:
-            ConflictError: another process sealed some of them; roll back.
-        """
-        marked = session.execute(
-            update(LoadRing)
-            .where(
-                LoadRing.engine_id == due.engine_id,
-                LoadRing.ordinal.in_(due.ordinals),
-                ~LoadRing.sealed,
-            )
-            .values(sealed=True)
+def prepare(session: Session, due: Due) -> Prepared:
+    """Read and pack the frames of a minute; no transaction is held while this computes."""
+    rows = session.execute(
+        select(LoadRing.ordinal, LoadRing.payload)
+        .where(
+            LoadRing.engine_id == due.engine_id,
+            LoadRing.started >= due.t0,
+            LoadRing.started < due.t0 + MINUTE,
+            ~LoadRing.sealed,
         )
-        if cast("CursorResult[Any]", marked).rowcount != len(due.ordinals):
-            raise ConflictError(f"minute {due.t0} of {due.engine_id} was sealed by another process")
-        if chunk is None:
-            return 0
-        frames = [entry.frame for entry in found if entry.frame is not None]
-        part = self._next_part(session, due)
-        session.execute(
-            insert(LoadChunk).values(
-                engine_id=due.engine_id, t0=due.t0, part=part, frames=len(frames),
-                counts=sum(values.size for frame in frames for values in frame.arrays.values()),
-                first_ordinal=due.ordinals[0], last_ordinal=due.ordinals[-1], codec=CODEC,
-                payload=chunk,
-            )
+        .order_by(LoadRing.started, LoadRing.sequence)
+    ).all()
+    stack, damaged = decode_stack([payload for _, payload in rows])
+    for index, error in damaged.items():
+        logger.error(
+            "ring frame %s/%s is damaged and is not sealed: %s", due.engine_id,
+            rows[index].ordinal, error,
         )  # fmt: skip
-        everything = frames + (earlier_parts(session, due.engine_id, due.t0, part) if part else [])
-        store_rollups(session, due.engine_id, due.t0, everything)
-        return len(frames)
+    ordinals = [row.ordinal for row in rows]
+    return Prepared(ordinals, stack, encode_chunk(stack) if stack.headers else b"")
 
-    def _read(self, session: Session, due: Due) -> list[_RingFrame]:
-        rows = session.execute(
-            select(LoadRing.ordinal, LoadRing.boot_id, LoadRing.sequence, LoadRing.payload)
-            .where(
-                LoadRing.engine_id == due.engine_id,
-                LoadRing.ordinal.in_(due.ordinals),
-                ~LoadRing.sealed,  # finds them by the index of what is not sealed
-            )
-            .order_by(LoadRing.ordinal)
-            .execution_options(yield_per=_ROWS_AT_A_TIME)
+
+def store(session: Session, due: Due, prepared: Prepared) -> int:
+    """Write chunk, rollups, layer rows and marks; gives how many frames were sealed.
+
+    Raises:
+        ConflictError: another process sealed some of them; roll back.
+    """
+    marked = session.execute(
+        update(LoadRing)
+        .where(
+            LoadRing.engine_id == due.engine_id,
+            LoadRing.ordinal.in_(prepared.ordinals),
+            ~LoadRing.sealed,
         )
-        found: list[_RingFrame] = []
-        for ordinal, boot_id, sequence, payload in rows:
-            frame = self._cache.get(FrameKey(due.engine_id, boot_id, sequence))
-            if frame is None:
-                frame = _decoded(due.engine_id, ordinal, payload)
-            found.append(_RingFrame(ordinal, frame))
-        return found
-
-    def _next_part(self, session: Session, due: Due) -> int:
-        last = session.scalar(
-            select(func.max(LoadChunk.part)).where(
-                LoadChunk.engine_id == due.engine_id, LoadChunk.t0 == due.t0
-            )
+        .values(sealed=True)
+    )
+    if cast("CursorResult[Any]", marked).rowcount != len(prepared.ordinals):
+        raise ConflictError(f"minute {due.t0} of {due.engine_id} was sealed by another process")
+    if not prepared.chunk:
+        return 0
+    stack = prepared.stack
+    part = _next_part(session, due)
+    session.execute(
+        insert(LoadChunk).values(
+            engine_id=due.engine_id, t0=due.t0, part=part, frames=len(stack.headers),
+            counts=stack.numbers, first_ordinal=min(prepared.ordinals),
+            last_ordinal=max(prepared.ordinals), codec=CODEC, payload=prepared.chunk,
         )
-        return 0 if last is None else last + 1
+    )  # fmt: skip
+    earlier = earlier_parts(session, due.engine_id, due.t0, part) if part else []
+    store_rollups(session, due.engine_id, due.t0, [*earlier, stack])
+    return len(stack.headers)
 
 
-def earlier_parts(session: Session, engine_id: str, t0: int, before: int) -> list[Frame]:
-    """Frames of a minute's parts below `before`; a damaged part is left out, and said so."""
+def _next_part(session: Session, due: Due) -> int:
+    last = session.scalar(
+        select(func.max(LoadChunk.part)).where(
+            LoadChunk.engine_id == due.engine_id, LoadChunk.t0 == due.t0
+        )
+    )
+    return 0 if last is None else last + 1
+
+
+def earlier_parts(session: Session, engine_id: str, t0: int, before: int) -> list[Stack]:
+    """A minute's parts below `before`; a damaged part is left out, and said so."""
     payloads = session.execute(
         select(LoadChunk.part, LoadChunk.payload).where(
             LoadChunk.engine_id == engine_id, LoadChunk.t0 == t0, LoadChunk.part < before
         )
     ).all()
-    frames: list[Frame] = []
+    stacks: list[Stack] = []
     for part, payload in payloads:
         try:
-            frames += decode_chunk(payload)
+            stacks.append(decode_chunk(payload))
         except CorruptChunkError:
             logger.exception("chunk %s/%s/%s is left out", engine_id, t0, part)
-    return frames
+    return stacks
 
 
-def store_rollups(session: Session, engine_id: str, t0: int, frames: Sequence[Frame]) -> None:
+def store_rollups(session: Session, engine_id: str, t0: int, stacks: Sequence[Stack]) -> None:
     """Write the six 10 s sums, the minute's sum, and its layer rows."""
     rows: list[dict[str, Any]] = []
     minute = WindowSum()
+    for stack in stacks:
+        minute.add_stack(stack)
     for start in range(t0, t0 + MINUTE, SLICE):
-        inside = [f for f in frames if start <= f.header.started_unix_seconds < start + SLICE]
-        window = sum_frames(engine_id, start, start + SLICE, inside)
+        total = WindowSum()
+        for stack in stacks:
+            total.add_stack(stack, *_between(stack, start, start + SLICE))
+        window = total.window(engine_id, start, start + SLICE)
         if window is not None:
             rows.append(rollup_row(window, SLICE))
-            minute.merge(window)
     whole = minute.window(engine_id, t0, t0 + MINUTE)
     if whole is None:
         return
     rows.append(rollup_row(whole, MINUTE))
-    session.execute(UPSERT_ROLLUP, rows)
+    execute_many(session, UPSERT_ROLLUP, rows)
     summaries = summarise(whole, MINUTE, t0)
     if summaries:
-        session.execute(UPSERT_SUMMARY, summaries)
+        execute_many(session, UPSERT_SUMMARY, summaries)
+
+
+def _between(stack: Stack, start: float, end: float) -> tuple[int, int]:
+    """The frames of [start, end): from which index, and up to which."""
+    began = [header.started_unix_seconds for header in stack.headers]
+    return bisect_left(began, start), bisect_left(began, end)
 
 
 def rollup_row(window: EngineWindow, tier: int) -> dict[str, Any]:
@@ -221,11 +235,3 @@ def tables_of(t0: int) -> list[tuple[str, int, int]]:
         ("load_rollup", MINUTE, t0),
         ("layer_summary", MINUTE, t0),
     ]
-
-
-def _decoded(engine_id: str, ordinal: int, payload: bytes) -> Frame | None:
-    try:
-        return decode(payload)
-    except FrameError:
-        logger.exception("ring frame %s/%s is damaged and is not sealed", engine_id, ordinal)
-        return None

@@ -14,27 +14,28 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Unsigned = npt.NDArray[np.unsignedinteger[Any]]
 Floats = npt.NDArray[np.float64]
 Residuals = npt.NDArray[np.int32]
 _EXACT = 2**53
 _LARGEST_TOTAL = 2**31
 
 
-def fits(counts: npt.NDArray[np.integer[Any]]) -> bool:
-    """Whether every sum of the prediction is exact in a double, and every residual fits i32.
+def fits(totals: Unsigned) -> bool:
+    """Whether, with these row totals, predictions are exact in a double and residuals fit i32.
 
     A prediction never exceeds its row's total, so a residual lies within it.
     """
-    largest_total = int(counts.sum(axis=-1, dtype=np.uint64).max(initial=0))
-    return largest_total < _LARGEST_TOTAL and bool(counts.sum(dtype=np.float64) < _EXACT)
+    return int(totals.max(initial=0)) < _LARGEST_TOTAL and bool(
+        totals.sum(dtype=np.float64) < _EXACT
+    )
 
 
-def residuals(counts: Ints) -> tuple[Ints, Residuals]:
-    """[T, rows, E] counts → row totals [T, rows] and residuals [T-1, rows, E] of the later frames.
+def residuals(counts: Unsigned, totals: Unsigned) -> Residuals:
+    """[T, rows, E] counts and their row totals [T, rows] → [T-1, rows, E] of the later frames.
 
     The first frame is not predicted; store it as it is.
     """
-    totals = counts.sum(axis=-1)
     out = np.empty((counts.shape[0] - 1, *counts.shape[1:]), dtype=np.int32)
     summed, seen = counts[0].astype(np.float64), totals[0].astype(np.float64)
     for t in range(1, counts.shape[0]):
@@ -43,10 +44,10 @@ def residuals(counts: Ints) -> tuple[Ints, Residuals]:
         )
         summed += counts[t]
         seen += totals[t]
-    return totals, out
+    return out
 
 
-def restore(first: Ints, totals: Ints, residual: Residuals) -> Ints:
+def restore(first: Unsigned | Ints, totals: Unsigned | Ints, residual: Residuals) -> Ints:
     """The inverse: first frame [rows, E], totals [T, rows], residuals [T-1, rows, E] → counts."""
     counts = np.empty((totals.shape[0], *first.shape), dtype=np.int64)
     counts[0] = first
@@ -60,7 +61,7 @@ def restore(first: Ints, totals: Ints, residual: Residuals) -> Ints:
     return counts
 
 
-def _predicted(total: Ints, summed: Floats, seen: Floats) -> Floats:
+def _predicted(total: Unsigned | Ints, summed: Floats, seen: Floats) -> Floats:
     """Total × summed / seen, rounded to even; 0 where the row has been empty so far.
 
     One multiplication and one rounding in IEEE doubles: every machine gets the same.

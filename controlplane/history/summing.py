@@ -5,13 +5,15 @@ same counts. An array whose shape changes inside the window (another model, anot
 restarts with the newer shape: two topologies are never added.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 import numpy as np
 
 from contract.frame import ARRAYS, FrameHeader
-from contract.frame_codec import Counts, Frame
+from contract.frame_codec import Frame
+from contract.frame_stack import Column, Stack, Stacked, stack_frames
 from controlplane.history.window import EngineWindow, Sums
 
 _BY_GENERATION = frozenset(name for name, spec in ARRAYS.items() if spec.dims[0] == "G")
@@ -34,25 +36,41 @@ class WindowSum:
 
     def add(self, frame: Frame) -> None:
         """Add one frame. Frames may come in any order; the newest header is kept."""
-        self.add_alike([frame])
+        self.add_stack(stack_frames([frame]))
 
-    def add_alike(self, frames: Sequence[Frame]) -> None:
-        """Add frames that have the same generations, arrays and shapes: one addition an array."""
-        for frame in frames:
-            header = frame.header
-            self.frames += 1
-            self.covered_seconds += header.interval_seconds
-            newest = self.header
-            if newest is None or header.started_unix_seconds >= newest.started_unix_seconds:
-                self.header = header
-            self._add_scalars(header)
-        for name in frames[0].arrays:
-            values = _total([frame.arrays[name] for frame in frames])
-            if name in _BY_GENERATION:
-                for slot, generation in enumerate(frames[0].header.generations):
-                    _add(self.by_generation.setdefault(generation, {}), name, values[slot])
+    def add_stack(self, stack: Stack, first: int = 0, end: int | None = None) -> None:
+        """Add the frames of a stack from index `first` up to `end`, oldest first."""
+        stop = len(stack.headers) if end is None else end
+        for generations, group in groupby(
+            range(first, stop), key=lambda index: stack.headers[index].generations
+        ):
+            indices = list(group)
+            for index in indices:
+                self._add_header(stack.headers[index])
+            self._add_columns(stack.columns, generations, indices[0], indices[-1])
+
+    def _add_header(self, header: FrameHeader) -> None:
+        self.frames += 1
+        self.covered_seconds += header.interval_seconds
+        newest = self.header
+        if newest is None or header.started_unix_seconds >= newest.started_unix_seconds:
+            self.header = header
+        self._add_scalars(header)
+
+    def _add_columns(
+        self, columns: Sequence[Column], generations: tuple[int, ...], first: int, last: int
+    ) -> None:
+        """Add arrays of the frames `first` to `last`, which share their generations."""
+        within = [(column, *_within(column.holders, first, last)) for column in columns]
+        held = [(column, begin, end) for column, begin, end in within if begin < end]
+        # Of two shapes of one array, the one that was seen last is kept.
+        for column, begin, end in sorted(held, key=lambda found: found[0].holders[found[2] - 1]):
+            values = _total(column.values[begin:end])
+            if column.name in _BY_GENERATION:
+                for slot, generation in enumerate(generations):
+                    _add(self.by_generation.setdefault(generation, {}), column.name, values[slot])
             else:
-                _add(self.arrays, name, values)
+                _add(self.arrays, column.name, values)
 
     def merge(self, window: EngineWindow) -> None:
         """Add a window that was summed before."""
@@ -129,35 +147,29 @@ def sum_frames(
     """The window of some frames; None when there is none."""
     total = WindowSum()
     in_order = sorted(frames, key=lambda frame: frame.header.started_unix_seconds)
-    for _, alike in groupby(in_order, key=_kind):
-        total.add_alike(list(alike))
+    total.add_stack(stack_frames(in_order))
     return total.window(engine_id, start, end, missing=missing)
 
 
-def _kind(frame: Frame) -> object:
-    """What frames must share to be added array by array."""
-    return frame.header.generations, {name: v.shape for name, v in frame.arrays.items()}
+def _within(holders: Sequence[int], first: int, last: int) -> tuple[int, int]:
+    """Where among `holders` the frames `first` to `last` are: from, and up to."""
+    return bisect_left(holders, first), bisect_right(holders, last)
 
 
-def _total(values: Sequence[Counts]) -> Counts | Sums:
-    """The sum of arrays of one shape, in 32 bits where no cell can overflow: a third of the time.
+def _total(values: Stacked) -> Sums:
+    """The sum over the first axis, in 32 bits where no cell can overflow: half the time.
 
-    The result is new, except that of a single array, which is the array itself.
+    The result is new, except that of a single frame, which is its array.
     """
     if len(values) == 1:
-        return values[0]
-    if sum(int(part.max(initial=0)) for part in values) > _LARGEST:
-        wide = values[0].astype(np.uint64)
-        for part in values[1:]:
-            np.add(wide, part, out=wide)
-        return wide
-    narrow = values[0] + values[1]
-    for part in values[2:]:
-        np.add(narrow, part, out=narrow)
-    return narrow
+        alone: Sums = values[0]
+        return alone
+    narrow = int(values.max(initial=0)) * len(values) <= _LARGEST
+    total: Sums = np.add.reduce(values, axis=0, dtype=np.uint32 if narrow else np.uint64)
+    return total
 
 
-def _add(into: dict[str, Sums], name: str, values: Counts | Sums) -> None:
+def _add(into: dict[str, Sums], name: str, values: Sums) -> None:
     """Add into a sum of its own; a G axis that was taken apart may leave a 0-d array."""
     present = into.get(name)
     if present is None or present.shape != np.shape(values):

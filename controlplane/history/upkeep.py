@@ -12,7 +12,7 @@ from controlplane.history import hours, partitions, retention, sealing
 from controlplane.history.history import History
 from controlplane.history.models import EngineBoot
 from controlplane.history.partitions import Partitions
-from controlplane.history.sealing import Due, Sealer
+from controlplane.history.sealing import Due
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,6 @@ class Upkeep:
         self._history = history
         self._is_catching_up = is_catching_up
         self._partitions = Partitions(history.database)
-        self._sealer = Sealer(history.cache)
         self._looked_back = False
 
     def seal(self) -> SealReport:
@@ -112,11 +111,11 @@ class Upkeep:
     def _seal_minute(self, minute: Due) -> int:
         database = self._history.database
         with database.read() as session:
-            found, chunk = self._sealer.prepare(session, minute)
+            prepared = sealing.prepare(session, minute)
         self._partitions.ensure(sealing.tables_of(minute.t0))
         try:
             with database.write() as session:
-                return self._sealer.store(session, minute, found, chunk)
+                return sealing.store(session, minute, prepared)
         except ConflictError as error:
             logger.warning("not sealed here: %s", error.detail)
             return 0
@@ -125,7 +124,7 @@ class Upkeep:
 def jobs(upkeep: Upkeep) -> list[Job]:
     """The history's jobs for the scheduler of the leader."""
     return [
-        Job("history.seal", upkeep.seal, 5.0),
+        Job("history.seal", upkeep.seal, 10.0),
         Job("history.roll_hours", upkeep.roll_hours, 60.0),
         Job("history.retain", upkeep.retain, 300.0),
     ]

@@ -1,26 +1,33 @@
-"""Rollups: an `EngineWindow` as a blob, every array readable alone.
+"""Rollups: an `EngineWindow` as a blob, every large array readable alone.
 
 Layout, little endian: magic `MOEW` · u8 version · u32 crc32 of the index · u32 index bytes ·
-index (JSON, zstd) · arrays as byte planes. Values are absolute, so rollups add up.
+index (JSON, zstd) · the small arrays, one after the other, as byte planes · each large array as
+byte planes. Version 1 has planes for every array. Values are absolute, so rollups add up.
 """
 
 import json
+import math
 import struct
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
 import zstandard
 from pydantic import ValidationError
 
 from contract.frame import FrameHeader
+from contract.zstd_blocks import compress, decompress
 from controlplane.history.chunk_codec import CorruptChunkError
-from controlplane.history.packing import pack_planes, unpack_planes
+from controlplane.history.planes import pack_planes, unpack_planes
 from controlplane.history.window import EngineWindow, Sums
 
 _MAGIC = b"MOEW"
-_VERSION = 1
+_VERSION, _EVERY_ARRAY_ALONE = 2, 1
+_LEVEL = 3
+_SMALL = 4096
+"""Values of an array that is not worth planes of its own: most arrays, so what counts is calls."""
 _PREFIX = struct.Struct("<4sBII")
 _MAX_INDEX_BYTES = 4 * 1024 * 1024
 _NOT_PLAIN = ("header", "arrays", "by_generation")
@@ -32,28 +39,35 @@ _PLAIN = tuple(
 def encode_window(window: EngineWindow) -> bytes:
     """Pack a window."""
     entries: list[dict[str, Any]] = []
-    blobs: list[bytes] = []
+    small: list[Sums] = []
+    large: list[bytes] = []
 
     def put(name: str, values: Sums, generation: int | None) -> None:
-        blob = pack_planes(values)
-        entries.append(
-            {"name": name, "of": generation, "shape": values.shape, "bytes": len(blob),
-             "crc": zlib.crc32(blob)}
-        )  # fmt: skip
-        blobs.append(blob)
+        entry = {"name": name, "of": generation, "shape": values.shape}
+        if values.size <= _SMALL:
+            small.append(values.reshape(-1))
+        else:
+            blob = pack_planes(values)
+            entry |= {"bytes": len(blob), "crc": zlib.crc32(blob)}
+            large.append(blob)
+        entries.append(entry)
 
     for name, values in window.arrays.items():
         put(name, values, None)
     for generation, arrays in window.by_generation.items():
         for name, values in arrays.items():
             put(name, values, generation)
+    rest = pack_planes(np.concatenate(small)) if small else b""
     index = {name: getattr(window, name) for name in _PLAIN}
     index["header"] = window.header.model_dump(mode="json")
     index["arrays"] = entries
+    index["rest"] = {
+        "bytes": len(rest), "crc": zlib.crc32(rest), "values": sum(part.size for part in small),
+    }  # fmt: skip
     text = json.dumps(index, separators=(",", ":"))
-    packed = zstandard.ZstdCompressor(level=3).compress(text.encode())
+    packed = compress(text.encode(), _LEVEL)
     prefix = _PREFIX.pack(_MAGIC, _VERSION, zlib.crc32(packed), len(packed))
-    return prefix + packed + b"".join(blobs)
+    return prefix + packed + rest + b"".join(large)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +133,24 @@ def decode_rollup(data: bytes, *, only: Collection[str] | None = None) -> Rollup
     arrays: dict[str, Sums] = {}
     by_generation: dict[int, dict[str, Sums]] = {}
     try:
+        rest = index.get("rest", {"bytes": 0})
+        small = _Small(data[offset : offset + rest["bytes"]], rest)
+        offset += rest["bytes"]
         for entry in index["arrays"]:
-            blob = memoryview(data)[offset : offset + entry["bytes"]]
-            offset += entry["bytes"]
-            name = entry["name"]
-            if only is not None and name not in only:
-                continue
-            if zlib.crc32(blob) != entry["crc"]:
-                raise CorruptChunkError(f"a rollup's {name} is damaged: crc32 does not match")
-            values = unpack_planes(bytes(blob), entry["shape"])
-            if entry["of"] is None:
-                arrays[name] = values
-            else:
-                by_generation.setdefault(entry["of"], {})[name] = values
+            name, shape, size = entry["name"], entry["shape"], entry.get("bytes")
+            wanted = only is None or name in only
+            values: Sums | None = None
+            if size is None:
+                values = small.next(shape, wanted=wanted)
+            elif wanted:
+                blob = _checked(data[offset : offset + size], entry["crc"], name)
+                values = unpack_planes(blob, shape)
+            offset += size or 0
+            if values is not None:
+                held = arrays
+                if entry["of"] is not None:
+                    held = by_generation.setdefault(entry["of"], {})
+                held[name] = values
         plain = {name: index[name] for name in _PLAIN}
         header = dict(index["header"])
     except (ValueError, KeyError, TypeError, zstandard.ZstdError) as error:
@@ -141,16 +160,46 @@ def decode_rollup(data: bytes, *, only: Collection[str] | None = None) -> Rollup
     return Rollup(plain, header, arrays, by_generation)
 
 
+class _Small:
+    """The small arrays, in their order; they are unpacked when one of them is wanted."""
+
+    def __init__(self, blob: bytes, said: dict[str, int]) -> None:
+        self._blob, self._said = blob, said
+        self._values: Sums | None = None
+        self._at = 0
+
+    def next(self, shape: list[int], *, wanted: bool) -> Sums | None:
+        """The next one; None when it is not wanted."""
+        first = self._at
+        self._at += math.prod(shape)
+        if not wanted:
+            return None
+        if self._values is None:
+            blob = _checked(self._blob, self._said["crc"], "small arrays")
+            self._values = unpack_planes(blob, (self._said["values"],))
+        return self._values[first : self._at].reshape(tuple(shape))
+
+
+def _checked(blob: bytes, crc: int, what: str) -> bytes:
+    if zlib.crc32(blob) != crc:
+        raise CorruptChunkError(f"a rollup's {what} is damaged: crc32 does not match")
+    return blob
+
+
 def _open(data: bytes) -> tuple[dict[str, Any], int]:
     try:
         magic, version, crc, size = _PREFIX.unpack_from(data)
     except struct.error:
         raise CorruptChunkError(f"a rollup of {len(data)} bytes has no prefix") from None
     packed = data[_PREFIX.size : _PREFIX.size + size]
-    if magic != _MAGIC or version != _VERSION or zlib.crc32(packed) != crc:
+    if (
+        magic != _MAGIC
+        or version not in (_VERSION, _EVERY_ARRAY_ALONE)
+        or zlib.crc32(packed) != crc
+    ):
         raise CorruptChunkError("a rollup's index is damaged, or of a version not known here")
     try:
-        text = zstandard.ZstdDecompressor().decompress(packed, max_output_size=_MAX_INDEX_BYTES)
+        text = decompress(packed, _MAX_INDEX_BYTES)
         index: dict[str, Any] = json.loads(text)
     except (ValueError, zstandard.ZstdError) as error:
         raise CorruptChunkError(f"a rollup's index is not readable: {error}") from None

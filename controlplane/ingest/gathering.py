@@ -5,28 +5,30 @@ thread is woken for it, and caches are cold. So after a batch the next one gathe
 unless there is enough to do already. What comes after a silence is done at once.
 """
 
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, NamedTuple, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from controlplane.errors import OverloadedError
 
-Result = TypeVar("Result")
-BATCH = 16
-BATCH_BYTES = 512 * 1024
+logger = logging.getLogger(__name__)
+
+BATCH = 32
+BATCH_BYTES = 1024 * 1024
 """Pieces of work, and bytes of them, that do not wait for more, and that one thread takes."""
+MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 
-class _Piece(NamedTuple, Generic[Result]):
-    work: Callable[[], Result]
+class _Piece(NamedTuple):
+    work: Callable[[], None]
     size: int
-    done: Future[Result]
 
 
-class Gathering(Generic[Result]):
+class Gathering:
     """Batches for a pool. Safe to use from any thread.
 
     A large piece is done by itself, and whatever comes meanwhile finds another thread, as long as
@@ -35,26 +37,29 @@ class Gathering(Generic[Result]):
     Args:
         threads: of the pool. pause_seconds: for which a batch gathers after the one before.
         bound: pieces that may wait at most.
+        after_batch: called by the thread that did a batch.
     """
 
-    def __init__(self, threads: int, pause_seconds: float, bound: int) -> None:
+    def __init__(
+        self, threads: int, pause_seconds: float, bound: int, after_batch: Callable[[], None]
+    ) -> None:
         self._pool = ThreadPoolExecutor(threads, "decode")
         self._threads = threads
         self._pause_seconds = pause_seconds
         self._bound = bound
-        self._waiting: deque[_Piece[Result]] = deque()
+        self._after_batch = after_batch
+        self._waiting: deque[_Piece] = deque()
         self._waiting_bytes = 0
         self._wake = threading.Condition()
         self._at_work = self._gathering = 0
         self._not_before = 0.0
 
-    def submit(self, work: Callable[[], Result], size: int = 0) -> Future[Result]:
-        """Do this soon; the future has its result, or what it raised. `size`: bytes to work on.
+    def submit(self, work: Callable[[], None], size: int = 0) -> None:
+        """Do this soon; it tells whoever waits for it by itself. `size`: bytes to work on.
 
         Raises:
             OverloadedError: too much waits already; nothing was queued.
         """
-        done: Future[Result] = Future()
         with self._wake:
             if len(self._waiting) >= self._bound:
                 raise OverloadedError(
@@ -62,12 +67,17 @@ class Gathering(Generic[Result]):
                     f"{self._bound}: send again later",
                     field="queue", value=len(self._waiting), bound=self._bound,
                 )  # fmt: skip
-            self._waiting.append(_Piece(work, size, done))
+            if self._waiting and self._waiting_bytes + size > MAX_WAITING_BYTES:
+                raise OverloadedError(
+                    f"{self._waiting_bytes} bytes wait to be decoded, the bound is "
+                    f"{MAX_WAITING_BYTES}: send again later",
+                    field="queue", value=self._waiting_bytes, bound=MAX_WAITING_BYTES,
+                )  # fmt: skip
+            self._waiting.append(_Piece(work, size))
             self._waiting_bytes += size
             if self._is_enough():
                 self._wake.notify()
             self._call_a_thread()
-        return done
 
     def close(self) -> None:
         """Do what waits, then end the threads."""
@@ -87,15 +97,13 @@ class Gathering(Generic[Result]):
 
     def _drain(self) -> None:
         while batch := self._take():
-            for piece in batch:
-                if not piece.done.set_running_or_notify_cancel():
-                    continue
+            for work in (*(piece.work for piece in batch), self._after_batch):
                 try:
-                    piece.done.set_result(piece.work())
-                except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
-                    piece.done.set_exception(error)
+                    work()
+                except Exception:
+                    logger.exception("work of a batch failed, and told nobody")
 
-    def _take(self) -> list[_Piece[Result]]:
+    def _take(self) -> list[_Piece]:
         """The next batch; empty when there is nothing, and this thread has gone back."""
         with self._wake:
             rest = self._not_before - time.monotonic()
@@ -110,8 +118,8 @@ class Gathering(Generic[Result]):
             self._call_a_thread()
             return batch
 
-    def _fitting(self) -> list[_Piece[Result]]:
-        batch: list[_Piece[Result]] = []
+    def _fitting(self) -> list[_Piece]:
+        batch: list[_Piece] = []
         room = BATCH_BYTES
         while self._waiting and len(batch) < BATCH and (not batch or self._waiting[0].size <= room):
             piece = self._waiting.popleft()

@@ -1,8 +1,5 @@
 """`POST /v1/logs`: frames in. Durable before it is acknowledged, decoded off the event loop."""
 
-import asyncio
-from dataclasses import dataclass
-
 from fastapi import APIRouter, Request, Response
 
 from contract.headers import CONTENT_TYPE_PROTOBUF, LOGS_PATH, RETRY_AFTER
@@ -17,29 +14,11 @@ from controlplane.errors import (
 )
 from controlplane.history.ring import Outcome, ReceivedFrame
 from controlplane.ingest import otlp
-from controlplane.ingest.body import UndecodableBodyError, inflate, too_large
-from controlplane.ingest.gathering import Gathering
-from controlplane.ingest.sorting import Refusal, Sorted, sort_frames
-from controlplane.ingest.writer import FrameWriter
-from controlplane.metrics import Instruments
-from controlplane.settings import IngestSettings
+from controlplane.ingest.body import UndecodableBodyError, too_large
+from controlplane.ingest.intake import Intake, Sent, Taken
+from controlplane.ingest.sorting import Refusal, Sorted
 
 MAX_MESSAGES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Receiver:
-    """What the route needs; lives in `app.state.receiver`."""
-
-    settings: IngestSettings
-    writer: FrameWriter
-    instruments: Instruments
-    decoding: Gathering[Sorted]
-
-    def count(self, engine_id: str, outcome: str, frames: int = 1) -> None:
-        """Count frames by outcome."""
-        counter = self.instruments.counter("trimtab_ingest_frames_total")
-        counter.labels(engine_id, outcome).inc(frames)
 
 
 _engine = require(Role.ENGINE)
@@ -72,19 +51,18 @@ async def receive_logs(request: Request) -> Response:
     """Store the frames of a request; answers in the request's own encoding."""
     # Nothing is taken from the framework but the request: `controlplane.app` calls this directly.
     principal = await _sender(request)
-    receiver: Receiver = request.app.state.receiver
+    intake: Intake = request.app.state.intake
     content_type = CONTENT_TYPE_PROTOBUF
-    engine_id = principal.engine_id or ""
     try:
         content_type = otlp.media_type(request.headers.get("content-type", ""))
-        body = await _read(request, receiver.settings.max_body_bytes)
+        body = await _read(request, intake.settings.max_body_bytes)
         encoding = request.headers.get("content-encoding", "")
-        found = await _decoded(receiver, engine_id, body, encoding, content_type)
-        for refusal in found.refused:
-            receiver.count(engine_id, refusal.kind)
+        sent = Sent(body, encoding, content_type, principal.engine_id or "")
+        taken = await intake.take(sent)
+        found = taken.found
         if found.refused and not found.accepted:
             await _refuse(request, principal, found)
-        await _store(receiver, engine_id, found)
+        _require_stored(taken)
     except TrimtabError as error:
         return _failed(content_type, error)
     message = _join([refusal.message for refusal in found.refused] + found.warnings)
@@ -104,29 +82,6 @@ async def _read(request: Request, bound: int) -> bytes:
     return bytes(body)
 
 
-async def _decoded(
-    receiver: Receiver, engine_id: str, body: bytes, encoding: str, content_type: str
-) -> Sorted:
-    """The request's frames; a body that no decoder has room for counts as one frame."""
-    bound = receiver.settings.max_inflated_bytes
-    try:
-        decoding = receiver.decoding.submit(
-            lambda: _sort(body, encoding, content_type, engine_id, bound), len(body)
-        )
-    except OverloadedError as error:
-        receiver.count(engine_id, error.kind)
-        raise
-    return await asyncio.wrap_future(decoding)
-
-
-def _sort(body: bytes, encoding: str, content_type: str, engine_id: str, bound: int) -> Sorted:
-    bodies = otlp.parse(inflate(body, encoding, bound), content_type)
-    found = sort_frames(bodies.frames, engine_id)
-    if bodies.others:
-        found.warnings.append(f"{bodies.others} log records are no frames and were not stored")
-    return found
-
-
 async def _refuse(request: Request, principal: Principal, found: Sorted) -> None:
     """Nothing of the request can be taken: say so with a status, not with a 200."""
     said = _join([refusal.message for refusal in found.refused])
@@ -138,20 +93,16 @@ async def _refuse(request: Request, principal: Principal, found: Sorted) -> None
     raise UndecodableBodyError(said, field="frame")
 
 
-async def _store(receiver: Receiver, engine_id: str, found: Sorted) -> None:
-    """Wait until the frames are durable; a reset sequence joins the refusals."""
-    if not found.accepted:
-        return
-    try:
-        outcomes = await asyncio.wrap_future(receiver.writer.submit(found.accepted))
-    except (OverloadedError, StorageError) as error:
-        receiver.count(engine_id, error.kind, len(found.accepted))
-        raise
-    for received, outcome in zip(found.accepted, outcomes, strict=True):
-        receiver.count(engine_id, outcome)
+def _require_stored(taken: Taken) -> None:
+    """A reset sequence joins the refusals.
+
+    Raises:
+        StorageError: the ring has no room for some of the frames.
+    """
+    for received, outcome in zip(taken.found.accepted, taken.outcomes, strict=True):
         if outcome is Outcome.RESET:
-            found.refused.append(Refusal(outcome, _reset(received)))
-    full = outcomes.count(Outcome.RING_FULL)
+            taken.found.refused.append(Refusal(outcome, _reset(received)))
+    full = taken.outcomes.count(Outcome.RING_FULL)
     if full:
         # What of this request was stored is known as a duplicate when it is sent again.
         raise StorageError(

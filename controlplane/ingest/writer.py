@@ -1,11 +1,13 @@
-"""The one writer of frames: a bounded queue, and a thread that commits what waits as one group.
+"""The one way of frames into the history: a bounded queue, committed group by group.
 
-A request's future completes after the commit, so an acknowledged frame is durable. While a commit
-runs, and for a short pause after it, the next group gathers: 64 engines at one frame a second make
-some five to ten commits a second, and the slower the disk, the larger the groups.
+A request's future completes after the commit, so an acknowledged frame is durable. A thread that
+has put frames in commits what waits, its own and that of others, so none has to be woken for it;
+when one does so already, it takes these too. While a commit runs the next group gathers: the slower
+the disk, the larger the groups.
 """
 
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -26,8 +28,8 @@ from controlplane.settings import IngestSettings
 
 FAILURE_SECONDS = 10.0
 CATCHING_UP_SECONDS = 1.0
-WORTH_A_COMMIT = 16
-"""Frames that are committed without a pause: a transaction costs about as much as ten of them."""
+IDLE_SECONDS = 0.1
+"""Without a frame for so long, the writer keeps up."""
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ class _Waiting:
 
 
 class FrameWriter:
-    """Takes frames from any thread; start it, submit, stop it."""
+    """Takes frames from any thread; start it, submit, flush, stop it."""
 
     def __init__(
         self, history: History, settings: IngestSettings, clock: Clock, instruments: Instruments
@@ -50,40 +52,36 @@ class FrameWriter:
         self._instruments = instruments
         self._queue: deque[_Waiting] = deque()
         self._waiting_frames = 0
-        self._wake = threading.Condition()
-        self._stopping = False
-        self._thread: threading.Thread | None = None
+        self._lock = threading.Condition(threading.RLock())
+        self._running = self._committing = False
         self._newest_ended: dict[str, float] = {}
         self._failure: tuple[float, str] | None = None
-        self._without_pause_since: float | None = None
+        self._busy_since = self._busy_until = -math.inf
 
     def start(self) -> None:
-        """Start the thread; ages of engines that sent frames before are shown from now on."""
+        """Take frames; ages of engines that sent frames before are shown from now on."""
         for boot in self._history.newest_boots():
             self._saw(boot.engine_id, boot.last_ended)
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="frame-writer", daemon=True)
-        self._thread.start()
+        self._running = True
 
     def stop(self) -> None:
-        """Commit what waits, then end the thread."""
-        with self._wake:
-            self._stopping = True
-            self._wake.notify()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        """Take no more; when this returns, what was taken is committed."""
+        with self._lock:
+            self._running = False
+        self.flush()
+        with self._lock:
+            self._lock.wait_for(lambda: not self._committing)
 
     def submit(self, frames: Sequence[ReceivedFrame]) -> Future[list[Outcome]]:
-        """Queue the frames of one request; the future completes when they are durable.
+        """Queue the frames of one request; the future completes when they are durable: flush.
 
         Raises:
             OverloadedError: the queue is full, or the writer has stopped; nothing was queued.
         """
         waiting = _Waiting(frames)
         bound = self._settings.queue_frames
-        with self._wake:
-            if self._stopping or self._thread is None:
+        with self._lock:
+            if not self._running:
                 raise OverloadedError("the frame writer is stopped: send again later")
             if self._queue and self._waiting_frames + len(frames) > bound:
                 raise OverloadedError(
@@ -93,8 +91,24 @@ class FrameWriter:
                 )  # fmt: skip
             self._queue.append(waiting)
             self._count_waiting(len(frames))
-            self._wake.notify()
         return waiting.done
+
+    def flush(self) -> None:
+        """Commit what waits, or leave it to the thread that commits now; futures tell when."""
+        with self._lock:
+            if self._committing:
+                return
+            self._committing = True
+        began = self._clock.monotonic()
+        if began - self._busy_until > IDLE_SECONDS:
+            self._busy_since = began
+        try:
+            while group := self._next_group():
+                self._store(group)
+                self._busy_until = self._clock.monotonic()
+        except BaseException:
+            self._hand_over()
+            raise
 
     def recent_failure(self) -> str:
         """Why the last commit failed, if it did within the last 10 s; empty otherwise."""
@@ -104,39 +118,31 @@ class FrameWriter:
         return failure[1]
 
     def is_catching_up(self) -> bool:
-        """Whether commits have followed one another without a pause for a second or more."""
-        since = self._without_pause_since
-        return since is not None and self._clock.monotonic() - since >= CATCHING_UP_SECONDS
+        """Whether commits have followed one another for a second or more."""
+        is_busy = self._clock.monotonic() - self._busy_until <= IDLE_SECONDS
+        return is_busy and self._busy_until - self._busy_since >= CATCHING_UP_SECONDS
 
-    def _run(self) -> None:
-        while True:
-            with self._wake:
-                self._wake.wait_for(lambda: self._queue or self._stopping)
-                if not self._queue:
-                    return
-                group = self._take_group()
-            if self._without_pause_since is None:
-                self._without_pause_since = self._clock.monotonic()
-            self._store(group)
-            with self._wake:
-                pause = self._settings.commit_pause_seconds
-                if not self._wake.wait_for(self._is_worth_a_commit, pause):
-                    self._without_pause_since = None
-
-    def _is_worth_a_commit(self) -> bool:
-        return self._stopping or self._waiting_frames >= WORTH_A_COMMIT
-
-    def _take_group(self) -> list[_Waiting]:
+    def _next_group(self) -> list[_Waiting]:
+        """What to commit next; with nothing left, this thread is no longer the one that commits."""
         group: list[_Waiting] = []
         size = 0
-        while self._queue and (
-            not group or size + len(self._queue[0].frames) <= self._settings.batch_frames
-        ):
-            waiting = self._queue.popleft()
-            size += len(waiting.frames)
-            group.append(waiting)
-        self._count_waiting(-size)
+        with self._lock:
+            while self._queue and (
+                not group or size + len(self._queue[0].frames) <= self._settings.batch_frames
+            ):
+                waiting = self._queue.popleft()
+                size += len(waiting.frames)
+                group.append(waiting)
+            self._count_waiting(-size)
+            if not group:
+                self._hand_over()
         return group
+
+    def _hand_over(self) -> None:
+        """The next thread that puts frames in commits."""
+        with self._lock:
+            self._committing = False
+            self._lock.notify_all()
 
     def _count_waiting(self, change: int) -> None:
         self._waiting_frames += change

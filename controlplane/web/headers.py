@@ -1,6 +1,5 @@
 """Security headers on every answer: a strict policy for content, no sniffing, no framing."""
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -17,7 +16,9 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
 }
+_RAW = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
 
 
 class SecurityHeaders:
@@ -34,10 +35,9 @@ class SecurityHeaders:
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-                headers.setdefault("Cache-Control", "no-store")
+                headers = message["headers"]
+                said = {name.lower() for name, _ in headers}
+                message["headers"] = [*headers, *(pair for pair in _RAW if pair[0] not in said)]
             await send(message)
 
         await self._app(scope, receive, complete)

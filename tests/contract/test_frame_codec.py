@@ -147,7 +147,7 @@ def test_wrong_row_totals_are_refused() -> None:
         ([["overflow", 5, [2]]], "header"),
         ([["overflow", 1, [-1]]], "header"),
         ([["overflow", 1, []]], "header"),
-        ([["overflow", True, [2]]], "size"),
+        ([["overflow", True, [2]]], "header"),
         ([["overflow", 1, [1 << 30]]], "header"),
         ([["overflow", 4, [1 << 24, 1 << 24]]], "size"),
         ([["overflow", 1, [2]], ["overflow", 1, [2]]], "header"),

@@ -20,7 +20,7 @@ def main(database_url: str, port: str, token: str) -> None:
         port=int(port),
         engines=[{"id": "e0", "url": "http://127.0.0.1:1", "telemetry_token": token}],
         history={"ring_frames": 120},
-        ingest={"commit_pause_seconds": 0},
+        ingest={"gather_seconds": 0},
     )
     database = open_database(database_url)
     upgrade(database)

@@ -38,8 +38,9 @@ ENGINES = tuple(f"e{i:02d}" for i in range(64))
 FRAMES_EACH = 96
 BATCH = 16
 SENDERS = 8
-FLEET_SECONDS = 90
+FLEET_SECONDS = 140
 SETTLE_SECONDS = 20
+"""What is left are whole minutes: each is sealed at its end, and a part of one would flatter."""
 COUNTS_A_FRAME = 2 * LOAD_COUNTS
 ROW_COUNTS = 300_000
 SEAL_SECONDS = 300

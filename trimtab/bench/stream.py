@@ -15,6 +15,8 @@ from typing import Self
 
 from trimtab.bench.plane import FrameMaker, RunningPlane, Sender, in_threads
 
+VARIANTS = 61
+"""Seconds of counts before they repeat: more than a minute, so that no chunk holds one twice."""
 MAX_LATE = 0.05
 """Share of posts that may be over a second late before a figure of the load is refused."""
 
@@ -124,7 +126,7 @@ def wait_until(due: float) -> float:
 def _main() -> None:
     orders = json.load(sys.stdin)
     plane = RunningPlane(orders["port"], 0, orders["tokens"])
-    sent = send_fleet(plane, FrameMaker(4, phases=(1,)), orders["seconds"])
+    sent = send_fleet(plane, FrameMaker(VARIANTS, phases=(1,)), orders["seconds"])
     sys.stdout.write(json.dumps(asdict(sent)))
 
 

@@ -18,7 +18,7 @@ def client(sqlite_url):
         database_url=sqlite_url,
         engines=[{"id": "e0", "url": "http://127.0.0.1:1", "telemetry_token": TOKEN}],
         history={"ring_frames": 120},
-        ingest={"commit_pause_seconds": 0},
+        ingest={"gather_seconds": 0},
     )
     with TestClient(create_app(settings, clock=ManualClock(START + 600))) as client:
         yield client

@@ -20,7 +20,7 @@ def _client(database: Database) -> TestClient:
     settings = load_settings(
         database_url=database.engine.url.render_as_string(hide_password=False),
         engines=[{"id": "e0", "url": "http://127.0.0.1:1", "telemetry_token": TOKEN}],
-        ingest={"commit_pause_seconds": 0},
+        ingest={"gather_seconds": 0},
     )
     return TestClient(create_app(settings, database=database, clock=ManualClock(START)))
 

@@ -6,13 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.frame import ARRAYS
+from contract.frame_stack import Column, Stack, stack_frames
 from controlplane.history.chunk_codec import (
     CorruptChunkError,
     decode_chunk,
     decode_headers,
     encode_chunk,
 )
+from controlplane.history.planes import pack_planes
 from controlplane.history.summing import sum_frames
+from controlplane.history.window_codec import _SMALL as _SMALL_VALUES
 from controlplane.history.window_codec import decode_window, encode_window
 from tests.support.frames import START, make_frame
 
@@ -29,7 +32,7 @@ def _frames(count: int, seed: int = 0):
     ]  # fmt: skip
 
 
-_SMALL = encode_chunk(_frames(3))
+_SMALL = encode_chunk(stack_frames(_frames(3)))
 
 
 def _same(left, right) -> bool:
@@ -44,8 +47,8 @@ def _same(left, right) -> bool:
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_chunks_are_lossless(count, seed):
     frames = _frames(count, seed)
-    data = encode_chunk(frames)
-    assert all(_same(*pair) for pair in zip(decode_chunk(data), frames, strict=True))
+    data = encode_chunk(stack_frames(frames))
+    assert all(_same(*pair) for pair in zip(decode_chunk(data).frames(), frames, strict=True))
     assert decode_headers(data) == [frame.header for frame in frames]
 
 
@@ -87,11 +90,29 @@ def test_windows_are_lossless_whole_and_in_part():
     assert part.by_generation == {}
 
 
-def test_a_damaged_array_of_a_rollup_leaves_the_others_readable():
-    window = sum_frames("e0", START, START + 10, _frames(2))
+def test_a_large_array_of_a_rollup_is_readable_without_the_damaged_rest():
+    frames = [make_frame(i, layers=9, experts=300, fill=i + 1) for i in range(2)]
+    window = sum_frames("e0", START, START + 10, frames)
     assert window is not None
-    data = bytearray(encode_window(window))
-    data[-1] ^= 1
-    with pytest.raises(CorruptChunkError, match="crc32"):
-        decode_window(bytes(data))
-    assert decode_window(bytes(data), only={"assignments"}).arrays
+    good = encode_window(window)
+    sizes = {name: values.size for name, values in window.arrays.items()}
+    assert [name for name, size in sizes.items() if size > _SMALL_VALUES] == ["assignments"]
+    large = len(pack_planes(window.arrays["assignments"]))
+    for at, damaged, others in (
+        (len(good) - 1, "assignments", "overflow"),
+        (len(good) - large - 1, "overflow", "assignments"),
+    ):
+        data = bytearray(good)
+        data[at] ^= 1
+        with pytest.raises(CorruptChunkError, match="crc32"):
+            decode_window(bytes(data), only={damaged})
+        assert np.array_equal(
+            decode_window(bytes(data), only={others}).arrays[others], window.arrays[others]
+        )
+
+
+def test_a_chunk_that_names_frames_that_it_has_not_is_corrupt():
+    stack = stack_frames(_frames(2))
+    lying = [Column(c.name, [0, 7][: len(c.holders)], c.values) for c in stack.columns]
+    with pytest.raises(CorruptChunkError, match="there are 2"):
+        decode_chunk(encode_chunk(Stack(stack.headers, lying)))

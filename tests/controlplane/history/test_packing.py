@@ -1,19 +1,15 @@
 """Packing of arrays: lossless whatever the counts, and close to the entropy where it matters."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from controlplane.history.packing import (
-    PLANES,
-    SHARE,
-    pack,
-    pack_planes,
-    unpack,
-    unpack_planes,
-)
+from controlplane.history.packing import RESIDUAL, SERIES, pack, pack_series, unpack
+from controlplane.history.planes import pack_planes, unpack_planes
 from controlplane.history.share_residual import fits, residuals, restore
 
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)
@@ -40,9 +36,11 @@ def test_packing_is_lossless(values):
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 200, 60_000, 5_000_000]))
 def test_loads_are_lossless_through_residuals(seed, mean):
     rng = np.random.default_rng(seed)
-    counts = rng.poisson(mean, (5, 3, 16)) * (rng.random((5, 3, 16)) < 0.8)
-    assert fits(counts)
-    totals, residual = residuals(counts)
+    drawn = rng.poisson(mean, (5, 3, 16)) * (rng.random((5, 3, 16)) < 0.8)
+    counts = drawn.astype(np.uint64)
+    totals = counts.sum(axis=-1)
+    assert fits(totals)
+    residual = residuals(counts, totals)
     assert np.array_equal(restore(counts[0], totals, residual), counts)
 
 
@@ -59,14 +57,15 @@ def test_whole_blocks_of_empty_rows_are_lossless(empty):
     counts = rng.poisson(rng.gamma(3, 800, (40, 256)), (60, 40, 256)).astype(np.uint32)
     counts[:, list(empty)] = 0
     codec, data = pack(counts)
-    assert codec == SHARE
+    assert codec == RESIDUAL
     assert np.array_equal(unpack(codec, data, counts.shape), counts)
 
 
 def test_sums_that_would_overflow_fall_back():
     counts = np.full((60, 1, 4096), 2**31 - 1, dtype=np.uint64)
-    assert not fits(counts.astype(np.int64) * 2**14)
+    assert not fits(counts.sum(axis=-1))
     codec, data = pack(counts)
+    assert codec == SERIES
     assert np.array_equal(unpack(codec, data, counts.shape), counts)
 
 
@@ -81,12 +80,42 @@ def test_stationary_loads_are_within_eight_percent_of_their_entropy():
     expected = mean * experts * shares
     entropy_bits = 0.5 * np.log2(2 * np.pi * np.e * expected * (1 - shares)).sum() * frames
     codec, data = pack(counts)
-    assert codec == SHARE
+    assert codec == RESIDUAL
     assert len(data) * 8 <= 1.08 * entropy_bits
 
 
-def test_an_unknown_codec_and_short_planes_are_named():
-    with pytest.raises(ValueError, match="unknown codec 'x'; known: planes"):
-        unpack("x", b"", (1,))
+def test_counts_that_jump_about_are_packed_as_they_are():
+    rng = np.random.default_rng(1)
+    counts = (rng.random((9, 4, 256)) < 0.02) * rng.integers(1, 60_000, (9, 4, 256))
+    codec, data = pack(counts.astype(np.uint64))
+    assert codec == SERIES
+    assert np.array_equal(unpack(codec, data, counts.shape), counts)
+
+
+def test_more_than_one_block_of_rows_is_lossless(monkeypatch):
+    monkeypatch.setattr("controlplane.history.packing._BLOCK_VALUES", 60 * 256 * 3)
+    monkeypatch.setattr("controlplane.history.packing._GROUP_VALUES", 60 * 100)
+    rng = np.random.default_rng(3)
+    counts = rng.poisson(rng.gamma(3, 800, (10, 256)), (60, 10, 256)).astype(np.uint16)
+    codec, data = pack(counts)
+    assert codec == RESIDUAL
+    assert np.array_equal(unpack(codec, data, counts.shape), counts)
+
+
+@settings(deadline=None)
+@given(st.sampled_from([SERIES, RESIDUAL]), st.binary(max_size=300))
+def test_any_bytes_are_counts_of_the_shape_or_a_value_error(codec, data):
+    with contextlib.suppress(ValueError):
+        assert unpack(codec, data, (3, 2, 16)).shape == (3, 2, 16)
+
+
+@pytest.mark.parametrize("at", [0, 5, -1])
+def test_a_blob_cut_short_is_a_value_error(at):
+    counts = np.arange(6 * 300, dtype=np.uint64).reshape(6, 300)
+    with pytest.raises(ValueError, match="not readable"):
+        unpack(SERIES, pack_series(counts)[:at], counts.shape)
+
+
+def test_short_planes_are_a_value_error():
     with pytest.raises(ValueError, match="do not hold"):
-        unpack(PLANES, pack_planes(np.zeros(3, dtype=np.uint64)), (4,))
+        unpack_planes(pack_planes(np.zeros(3, dtype=np.uint64)), (4,))

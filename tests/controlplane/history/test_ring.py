@@ -125,6 +125,10 @@ def test_windows_end_at_the_given_time_and_skip_empty_ones(history):
     assert [(w.start - START, w.frames) for w in windows] == [(0, 2), (2, 2), (8, 2)]
 
 
+SHORT = ("ix_load_ring_unsealed", "ix_load_ring_engine_started (engine_id=? AND started>? AND st")
+"""Indexes that lead to what is not sealed, or to the frames of one minute."""
+
+
 def test_what_is_not_sealed_is_found_by_its_index(sqlite_database):
     # A plan that walks the ring reads a page for every frame of it, ten times a second.
     history = History(sqlite_database, HistorySettings(ring_frames=60), ManualClock(START + 300))
@@ -142,7 +146,8 @@ def test_what_is_not_sealed_is_found_by_its_index(sqlite_database):
     with sqlite_database.engine.connect() as connection:
         for statement, parameters in asked:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
-            assert "ix_load_ring_unsealed" in str(plan.all()), statement
+            found = str(plan.all())
+            assert any(index in found for index in SHORT), statement
 
 
 @pytest.mark.parametrize("sizes", [(60, 60), (60, 90), (90, 60)])

@@ -62,7 +62,7 @@ def running(sqlite_url):
             "max_body_bytes": 200_000,
             "max_inflated_bytes": 400_000,
             "queue_frames": 8,
-            "commit_pause_seconds": 0,
+            "gather_seconds": 0,
         },
         history={"ring_frames": 60},
         auth={"admin_token": "tt_admin-secret-16"},
