@@ -70,7 +70,7 @@ class IngestSettings(Section):
     max_inflated_bytes: int = Field(default=64 * 1024 * 1024, ge=1024, le=1024 * 1024 * 1024)
     queue_frames: int = Field(default=512, ge=1, le=65536)
     batch_frames: int = Field(default=256, ge=1, le=4096)
-    gather_seconds: float = Field(default=0.3, ge=0, le=1)
+    gather_seconds: float = Field(default=0.5, ge=0, le=1)
     decode_threads: int = Field(default=2, ge=1, le=32)
 
 

@@ -4,10 +4,10 @@
   Neighbours then have like sizes and like noise, and every 128 KiB of them an entropy table.
 - `residual`: the same of residuals against running shares (`share_residual`). The expert loads.
 
-Chosen among byte planes of whole arrays, pcodec on values and on residuals, and this: `trimtab bench
-codec` prints all of them. Byte planes are a third larger. pcodec on residuals is 2 % smaller on the
-stationary reference load (5 % on recorded counts of a few texts) and takes twice the processor
-time, which was the largest part of what a fleet costs.
+Chosen among byte planes of whole arrays, pcodec on values and on residuals, and this: `trimtab
+bench codec` prints all of them. Byte planes are a third larger. pcodec on residuals is 2 % smaller
+on the stationary reference load, 5 % on recorded counts of a few texts, and takes twice the time,
+which was the largest part of what a fleet costs.
 """
 
 import math

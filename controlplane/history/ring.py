@@ -17,10 +17,8 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    literal_column,
     select,
     text,
-    union_all,
 )
 from sqlalchemy.orm import Session
 
@@ -56,14 +54,16 @@ _SELECT_GAPS = (
     .where(_GAP.engine_id.in_(_ENGINES), _GAP.boot_id.in_(_BOOTS))
     .order_by(_GAP.first_sequence)
 )
-_NEWEST, _UNSEALED = 0, 1
-_ENDS_OF_RING = union_all(
-    select(_BOOT.engine_id, literal_column(str(_NEWEST)), func.max(_BOOT.last_ordinal))
+_OLDEST_UNSEALED = (
+    select(func.min(_RING.ordinal))
+    .where(_RING.engine_id == _BOOT.engine_id, ~_RING.sealed)
+    .correlate(EngineBoot.__table__)
+    .scalar_subquery()  # one look into the index; grouped, it would walk all that is not sealed
+)
+_ENDS_OF_RING = (
+    select(_BOOT.engine_id, func.max(_BOOT.last_ordinal), _OLDEST_UNSEALED)
     .where(_BOOT.engine_id.in_(_ENGINES))
-    .group_by(_BOOT.engine_id),
-    select(_RING.engine_id, literal_column(str(_UNSEALED)), func.min(_RING.ordinal))
-    .where(~_RING.sealed, _RING.engine_id.in_(_ENGINES))
-    .group_by(_RING.engine_id),
+    .group_by(_BOOT.engine_id)
 )
 
 BootKey = tuple[str, str]
@@ -123,8 +123,8 @@ def append(
     ends = connection.execute(_ENDS_OF_RING, {"engines": engines}).all()
     batch = _Batch(
         boots=_load_boots(connection, {received.boot_key for received in frames}),
-        newest={engine_id: ordinal for engine_id, end, ordinal in ends if end == _NEWEST},
-        unsealed={engine_id: ordinal for engine_id, end, ordinal in ends if end == _UNSEALED},
+        newest={engine_id: newest for engine_id, newest, _ in ends},
+        unsealed={engine_id: oldest for engine_id, _, oldest in ends if oldest is not None},
         ring_frames=ring_frames,
         now=now,
     )

@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 BATCH = 32
 BATCH_BYTES = 1024 * 1024
 """Pieces of work, and bytes of them, that do not wait for more, and that one thread takes."""
+LARGE = 128 * 1024
+"""Bytes of a piece that waits for no other: an engine sends what it has buffered, one by one."""
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 
@@ -49,7 +51,7 @@ class Gathering:
         self._bound = bound
         self._after_batch = after_batch
         self._waiting: deque[_Piece] = deque()
-        self._waiting_bytes = 0
+        self._waiting_bytes = self._waiting_large = 0
         self._wake = threading.Condition()
         self._at_work = self._gathering = 0
         self._not_before = 0.0
@@ -75,6 +77,7 @@ class Gathering:
                 )  # fmt: skip
             self._waiting.append(_Piece(work, size))
             self._waiting_bytes += size
+            self._waiting_large += size >= LARGE
             if self._is_enough():
                 self._wake.notify()
             self._call_a_thread()
@@ -87,7 +90,11 @@ class Gathering:
         self._pool.shutdown()
 
     def _is_enough(self) -> bool:
-        return len(self._waiting) >= BATCH or self._waiting_bytes >= BATCH_BYTES
+        return (
+            self._waiting_large > 0
+            or len(self._waiting) >= BATCH
+            or self._waiting_bytes >= BATCH_BYTES
+        )
 
     def _call_a_thread(self) -> None:
         """For what waits, unless one gathers already. Call it with the lock."""
@@ -124,6 +131,7 @@ class Gathering:
         while self._waiting and len(batch) < BATCH and (not batch or self._waiting[0].size <= room):
             piece = self._waiting.popleft()
             self._waiting_bytes -= piece.size
+            self._waiting_large -= piece.size >= LARGE
             room -= piece.size
             batch.append(piece)
         return batch

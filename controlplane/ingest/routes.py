@@ -1,6 +1,7 @@
 """`POST /v1/logs`: frames in. Durable before it is acknowledged, decoded off the event loop."""
 
 from fastapi import APIRouter, Request, Response
+from starlette.requests import ClientDisconnect
 
 from contract.headers import CONTENT_TYPE_PROTOBUF, LOGS_PATH, RETRY_AFTER
 from controlplane.auth.access import Access, bearer_of, require
@@ -74,12 +75,18 @@ async def _read(request: Request, bound: int) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > bound:
         raise too_large(int(declared), bound, "body")
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > bound:
-            raise too_large(len(body), bound, "body")
-    return bytes(body)
+    pieces: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece, more = message.get("body", b""), message.get("more_body", False)
+        pieces.append(piece)
+        size += len(piece)
+        if size > bound:
+            raise too_large(size, bound, "body")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 async def _refuse(request: Request, principal: Principal, found: Sorted) -> None:

@@ -100,15 +100,9 @@ def _compared(name: str, counts: Unsigned, about: str) -> list[Figure]:
         for _ in range(TIMED):
             packed()
         seconds = (time.process_time() - began) / TIMED
-        figures.append(
-            Figure(
-                name=f"codec.{name}.{codec}.bytes_per_count",
-                value=size / counts.size,
-                unit="B",
-                n=len(counts),
-                against=f"{1e9 * seconds / counts.size:.0f} ns a count; {about}",
-            )  # fmt: skip
-        )
+        told = f"{1e9 * seconds / counts.size:.0f} ns a count; {about}"
+        full_name = f"codec.{name}.{codec}.bytes_per_count"
+        figures.append(Figure(full_name, size / counts.size, "B", n=len(counts), against=told))
     return figures
 
 
