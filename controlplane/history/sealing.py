@@ -9,12 +9,13 @@ import logging
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
-    CursorResult,
     Integer,
+    bindparam,
     func,
     insert,
     literal_column,
@@ -25,6 +26,7 @@ from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session
 
 from contract.frame_stack import Stack, decode_stack
+from controlplane.db.base import Base
 from controlplane.db.upsert import execute_many, upsert
 from controlplane.errors import ConflictError
 from controlplane.history.chunk_codec import CODEC, CorruptChunkError, decode_chunk, encode_chunk
@@ -41,6 +43,29 @@ MINUTE = 60
 SLICE = 10
 _SECONDS: ColumnElement[float] = literal_column("60.0")
 """Not bound: PostgreSQL would not know that what is selected is what is grouped by."""
+_TABLES = Base.metadata.tables
+_RING, _CHUNK = _TABLES["load_ring"].c, _TABLES["load_chunk"].c
+_ENGINE: BindParameter[str] = bindparam("engine")
+_ORDINALS: BindParameter[Any] = bindparam("ordinals", expanding=True)
+# Built once, of tables rather than mapped classes: 64 engines are sealed in a row.
+_OF_MINUTE = (
+    select(_RING.ordinal, _RING.payload)
+    .where(
+        _RING.engine_id == _ENGINE,
+        _RING.started >= bindparam("t0"),
+        _RING.started < bindparam("end"),
+        ~_RING.sealed,
+    )
+    .order_by(_RING.started, _RING.sequence)
+)
+_MARK = (
+    update(_TABLES["load_ring"])
+    .where(_RING.engine_id == _ENGINE, _RING.ordinal.in_(_ORDINALS), ~_RING.sealed)
+    .values(sealed=True)
+)
+_LAST_PART = select(func.max(_CHUNK.part)).where(
+    _CHUNK.engine_id == _ENGINE, _CHUNK.t0 == bindparam("t0")
+)
 SUMMARY_COLUMNS = tuple(column.name for column in LayerSummary.__table__.columns)
 UPSERT_SUMMARY = upsert("layer_summary", SUMMARY_COLUMNS, ("engine_id", "layer", "tier", "t0"))
 UPSERT_ROLLUP = upsert(
@@ -112,16 +137,11 @@ class Prepared:
 
 def prepare(session: Session, due: Due) -> Prepared:
     """Read and pack the frames of a minute; no transaction is held while this computes."""
-    rows = session.execute(
-        select(LoadRing.ordinal, LoadRing.payload)
-        .where(
-            LoadRing.engine_id == due.engine_id,
-            LoadRing.started >= due.t0,
-            LoadRing.started < due.t0 + MINUTE,
-            ~LoadRing.sealed,
-        )
-        .order_by(LoadRing.started, LoadRing.sequence)
-    ).all()
+    rows = (
+        session.connection()
+        .execute(_OF_MINUTE, {"engine": due.engine_id, "t0": due.t0, "end": due.t0 + MINUTE})
+        .all()
+    )
     stack, damaged = decode_stack([payload for _, payload in rows])
     for index, error in damaged.items():
         logger.error(
@@ -138,40 +158,26 @@ def store(session: Session, due: Due, prepared: Prepared) -> int:
     Raises:
         ConflictError: another process sealed some of them; roll back.
     """
-    marked = session.execute(
-        update(LoadRing)
-        .where(
-            LoadRing.engine_id == due.engine_id,
-            LoadRing.ordinal.in_(prepared.ordinals),
-            ~LoadRing.sealed,
-        )
-        .values(sealed=True)
-    )
-    if cast("CursorResult[Any]", marked).rowcount != len(prepared.ordinals):
+    connection = session.connection()
+    marked = connection.execute(_MARK, {"engine": due.engine_id, "ordinals": prepared.ordinals})
+    if marked.rowcount != len(prepared.ordinals):
         raise ConflictError(f"minute {due.t0} of {due.engine_id} was sealed by another process")
     if not prepared.chunk:
         return 0
     stack = prepared.stack
-    part = _next_part(session, due)
-    session.execute(
-        insert(LoadChunk).values(
-            engine_id=due.engine_id, t0=due.t0, part=part, frames=len(stack.headers),
-            counts=stack.numbers, first_ordinal=min(prepared.ordinals),
-            last_ordinal=max(prepared.ordinals), codec=CODEC, payload=prepared.chunk,
-        )
+    last = connection.scalar(_LAST_PART, {"engine": due.engine_id, "t0": due.t0})
+    part = 0 if last is None else last + 1
+    connection.execute(
+        insert(_TABLES["load_chunk"]),
+        {
+            "engine_id": due.engine_id, "t0": due.t0, "part": part, "frames": len(stack.headers),
+            "counts": stack.numbers, "first_ordinal": min(prepared.ordinals),
+            "last_ordinal": max(prepared.ordinals), "codec": CODEC, "payload": prepared.chunk,
+        },
     )  # fmt: skip
     earlier = earlier_parts(session, due.engine_id, due.t0, part) if part else []
     store_rollups(session, due.engine_id, due.t0, [*earlier, stack])
     return len(stack.headers)
-
-
-def _next_part(session: Session, due: Due) -> int:
-    last = session.scalar(
-        select(func.max(LoadChunk.part)).where(
-            LoadChunk.engine_id == due.engine_id, LoadChunk.t0 == due.t0
-        )
-    )
-    return 0 if last is None else last + 1
 
 
 def earlier_parts(session: Session, engine_id: str, t0: int, before: int) -> list[Stack]:

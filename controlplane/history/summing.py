@@ -164,7 +164,9 @@ def _total(values: Stacked) -> Sums:
     if len(values) == 1:
         alone: Sums = values[0]
         return alone
-    narrow = int(values.max(initial=0)) * len(values) <= _LARGEST
+    held = values.dtype.itemsize
+    largest = int(values.max(initial=0)) if held > 2 else 1 << 8 * held
+    narrow = largest * len(values) <= _LARGEST
     total: Sums = np.add.reduce(values, axis=0, dtype=np.uint32 if narrow else np.uint64)
     return total
 
