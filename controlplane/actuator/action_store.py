@@ -6,10 +6,18 @@ from sqlalchemy.orm import Session
 
 from controlplane.actuator.action import IN_FLIGHT, OPEN, Action, Phase, TargetState
 from controlplane.actuator.models import ActionRecord
+from controlplane.db.base import Base
 from controlplane.errors import ConflictError, NotFoundError
 
 OPERATOR_WRITE = 0
 """Epoch of a write that an operator, not a leader, has made."""
+_ACTIONS = Base.metadata.tables[ActionRecord.__tablename__].c
+_OPEN_IDS = (
+    select(_ACTIONS.action_id)
+    .where(_ACTIONS.phase.in_([phase.value for phase in OPEN]))
+    .order_by(_ACTIONS.created_at)
+)
+"""Asked every second, so built once and of the table."""
 
 
 def insert(session: Session, action: Action, *, epoch: int) -> None:
@@ -69,13 +77,7 @@ def load(session: Session, action_id: str) -> tuple[Action, int]:
 
 def open_ids(session: Session) -> list[str]:
     """Ids of actions that are not final, oldest first."""
-    return list(
-        session.scalars(
-            select(ActionRecord.action_id)
-            .where(ActionRecord.phase.in_([phase.value for phase in OPEN]))
-            .order_by(ActionRecord.created_at)
-        )
-    )
+    return list(session.connection().scalars(_OPEN_IDS))
 
 
 def open_of_group(session: Session, group: str) -> list[Action]:

@@ -2,15 +2,23 @@
 
 import secrets
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from controlplane.actuator.models import ChangeQuarantine, FreezeRecord, KnobPin
+from controlplane.db.base import Base
 from controlplane.errors import NotFoundError
 from controlplane.policy.knob import Knob
 
 FLEET = "fleet"
 MAX_QUARANTINE_SECONDS = 86_400.0
+_FREEZES = Base.metadata.tables[FreezeRecord.__tablename__].c
+_ANY_FREEZE = (
+    select(_FREEZES.freeze_id)
+    .where(_FREEZES.lifted_at.is_(None) | (_FREEZES.lifted_at > bindparam("at")))
+    .limit(1)
+)
+"""Asked every second, so built once and of the table."""
 
 
 def freeze(
@@ -60,10 +68,7 @@ def freezes_in_force(session: Session, at: float) -> list[FreezeRecord]:
 
 def any_freeze_since(session: Session, at: float) -> bool:
     """Whether any freeze is not lifted, or was lifted after `at`."""
-    query = select(FreezeRecord.freeze_id).where(
-        FreezeRecord.lifted_at.is_(None) | (FreezeRecord.lifted_at > at)
-    )
-    return session.scalars(query.limit(1)).first() is not None
+    return session.connection().scalar(_ANY_FREEZE, {"at": at}) is not None
 
 
 def expired_freezes(session: Session, at: float) -> list[FreezeRecord]:

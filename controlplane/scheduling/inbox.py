@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from controlplane.clock import Clock
+from controlplane.db.base import Base
 from controlplane.db.database import Database
 from controlplane.metrics import Instruments
 from controlplane.scheduling.alertmanager import Webhook, WebhookAlert, inbox_key
@@ -17,6 +18,11 @@ from controlplane.scheduling.models import AlertInbox
 
 PENDING, EVALUATED, IGNORED = "pending", "evaluated", "ignored"
 BATCH = 200
+
+
+_INBOX = Base.metadata.tables[AlertInbox.__tablename__].c
+_ANY_PENDING = select(_INBOX.key).where(_INBOX.state == PENDING).limit(1)
+"""Asked every second, so built once and of the table."""
 
 
 class Inbox:
@@ -51,6 +57,8 @@ class Inbox:
             .limit(BATCH)
         )
         with self._database.read() as session:
+            if session.connection().scalar(_ANY_PENDING) is None:
+                return []
             return list(session.scalars(query))
 
     def newest(self, limit: int) -> list[AlertInbox]:
