@@ -6,8 +6,8 @@
 
 Chosen among byte planes of whole arrays, pcodec on values and on residuals, and this: `trimtab
 bench codec` prints all of them. Byte planes are a third larger. pcodec on residuals is 2 % smaller
-on the stationary reference load (pcodec up to 9 % on recorded counts of a few texts) and takes twice
-the time, which was the largest part of what a fleet costs.
+on the stationary reference load (pcodec on values up to 9 % on recorded counts of a few texts) and
+takes twice the time, which was the largest part of what a fleet costs.
 """
 
 import math
