@@ -6,12 +6,11 @@ from sqlalchemy.orm import Session
 
 from controlplane.actuator.action import IN_FLIGHT, OPEN, Action, Phase, TargetState
 from controlplane.actuator.models import ActionRecord
-from controlplane.db.base import Base
 from controlplane.errors import ConflictError, NotFoundError
 
 OPERATOR_WRITE = 0
 """Epoch of a write that an operator, not a leader, has made."""
-_ACTIONS = Base.metadata.tables[ActionRecord.__tablename__].c
+_ACTIONS = ActionRecord.__table__.c
 _OPEN_IDS = (
     select(_ACTIONS.action_id)
     .where(_ACTIONS.phase.in_([phase.value for phase in OPEN]))

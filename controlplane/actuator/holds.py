@@ -6,13 +6,12 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from controlplane.actuator.models import ChangeQuarantine, FreezeRecord, KnobPin
-from controlplane.db.base import Base
 from controlplane.errors import NotFoundError
 from controlplane.policy.knob import Knob
 
 FLEET = "fleet"
 MAX_QUARANTINE_SECONDS = 86_400.0
-_FREEZES = Base.metadata.tables[FreezeRecord.__tablename__].c
+_FREEZES = FreezeRecord.__table__.c
 _ANY_FREEZE = (
     select(_FREEZES.freeze_id)
     .where(_FREEZES.lifted_at.is_(None) | (_FREEZES.lifted_at > bindparam("at")))

@@ -5,6 +5,7 @@ import logging
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from controlplane.db.upsert import execute_many
 from controlplane.history.chunk_codec import CorruptChunkError
 from controlplane.history.layer_summary import summarise
 from controlplane.history.models import LoadRollup
@@ -67,10 +68,10 @@ def sum_hour(session: Session, engine_id: str, t0: int) -> EngineWindow | None:
 
 def store_hour(session: Session, window: EngineWindow) -> None:
     """Write an hour's sum with its layer rows."""
-    session.execute(UPSERT_ROLLUP, [rollup_row(window, HOUR)])
+    execute_many(session, UPSERT_ROLLUP, [rollup_row(window, HOUR)])
     summaries = summarise(window, HOUR, int(window.start))
     if summaries:
-        session.execute(UPSERT_SUMMARY, summaries)
+        execute_many(session, UPSERT_SUMMARY, summaries)
 
 
 def tables_of(t0: int) -> list[tuple[str, int, int]]:

@@ -200,15 +200,15 @@ def store_rollups(session: Session, engine_id: str, t0: int, stacks: Sequence[St
     """Write the six 10 s sums, the minute's sum, and its layer rows."""
     rows: list[dict[str, Any]] = []
     minute = WindowSum()
-    for stack in stacks:
-        minute.add_stack(stack)
+    starts = [[header.started_unix_seconds for header in stack.headers] for stack in stacks]
     for start in range(t0, t0 + MINUTE, SLICE):
         total = WindowSum()
-        for stack in stacks:
-            total.add_stack(stack, *_between(stack, start, start + SLICE))
+        for stack, began in zip(stacks, starts, strict=True):
+            total.add_stack(stack, bisect_left(began, start), bisect_left(began, start + SLICE))
         window = total.window(engine_id, start, start + SLICE)
         if window is not None:
             rows.append(rollup_row(window, SLICE))
+            minute.merge(window)
     whole = minute.window(engine_id, t0, t0 + MINUTE)
     if whole is None:
         return
@@ -217,12 +217,6 @@ def store_rollups(session: Session, engine_id: str, t0: int, stacks: Sequence[St
     summaries = summarise(whole, MINUTE, t0)
     if summaries:
         execute_many(session, UPSERT_SUMMARY, summaries)
-
-
-def _between(stack: Stack, start: float, end: float) -> tuple[int, int]:
-    """The frames of [start, end): from which index, and up to which."""
-    began = [header.started_unix_seconds for header in stack.headers]
-    return bisect_left(began, start), bisect_left(began, end)
 
 
 def rollup_row(window: EngineWindow, tier: int) -> dict[str, Any]:

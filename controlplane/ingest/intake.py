@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from controlplane.errors import OverloadedError, StorageError
 from controlplane.history.ring import Outcome
@@ -119,17 +119,17 @@ class _Answer:
         self.future: asyncio.Future[Taken] = self._loop.create_future()
 
     def give(self, taken: Taken) -> None:
-        self._call(partial(self._settle, lambda: self.future.set_result(taken)))
+        self._call(self.future.set_result, taken)
 
     def fail(self, error: BaseException) -> None:
-        self._call(partial(self._settle, lambda: self.future.set_exception(error)))
+        self._call(self.future.set_exception, error)
 
-    def _settle(self, settle: Callable[[], None]) -> None:
-        if not self.future.done():  # nobody waits when the client has gone away
-            settle()
-
-    def _call(self, settle: Callable[[], None]) -> None:
+    def _call(self, settle: Callable[[Any], None], value: object) -> None:
         try:
-            self._loop.call_soon_threadsafe(settle)
+            self._loop.call_soon_threadsafe(self._settle, settle, value)
         except RuntimeError:
             logger.info("frames were handled after the event loop had ended")
+
+    def _settle(self, settle: Callable[[Any], None], value: object) -> None:
+        if not self.future.done():  # nobody waits when the client has gone away
+            settle(value)

@@ -10,7 +10,6 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from controlplane.clock import Clock
-from controlplane.db.base import Base
 from controlplane.db.database import Database
 from controlplane.metrics import Instruments
 from controlplane.scheduling.alertmanager import Webhook, WebhookAlert, inbox_key
@@ -20,7 +19,7 @@ PENDING, EVALUATED, IGNORED = "pending", "evaluated", "ignored"
 BATCH = 200
 
 
-_INBOX = Base.metadata.tables[AlertInbox.__tablename__].c
+_INBOX = AlertInbox.__table__.c
 _ANY_PENDING = select(_INBOX.key).where(_INBOX.state == PENDING).limit(1)
 """Asked every second, so built once and of the table."""
 

@@ -42,6 +42,17 @@ def _frame(sequence: int):
     return [received(make_frame(sequence))]
 
 
+def _commit_that_waits(writer, history, monkeypatch):
+    """A frame's future, the gate that its commit waits at, and the thread that commits."""
+    slow = Slow(history)
+    monkeypatch.setattr(history, "append", slow)
+    future = writer.submit(_frame(0))
+    thread = threading.Thread(target=writer.flush)
+    thread.start()
+    assert slow.entered.wait(10)
+    return future, slow, thread
+
+
 def test_a_flush_commits_what_others_put_in_as_well(writer):
     futures = [writer.submit(_frame(n)) for n in range(3)]
     assert not any(future.done() for future in futures)
@@ -52,12 +63,7 @@ def test_a_flush_commits_what_others_put_in_as_well(writer):
 def test_frames_put_in_during_a_commit_are_taken_by_the_thread_that_commits(
     writer, history, monkeypatch
 ):
-    slow = Slow(history)
-    monkeypatch.setattr(history, "append", slow)
-    first = writer.submit(_frame(0))
-    thread = threading.Thread(target=writer.flush)
-    thread.start()
-    assert slow.entered.wait(10)
+    first, slow, thread = _commit_that_waits(writer, history, monkeypatch)
     second = writer.submit(_frame(1))
     writer.flush()  # returns at once: another thread commits
     assert not second.done()
@@ -68,12 +74,7 @@ def test_frames_put_in_during_a_commit_are_taken_by_the_thread_that_commits(
 
 
 def test_stopping_waits_for_what_was_taken_and_takes_no_more(writer, history, monkeypatch):
-    slow = Slow(history)
-    monkeypatch.setattr(history, "append", slow)
-    taken = writer.submit(_frame(0))
-    thread = threading.Thread(target=writer.flush)
-    thread.start()
-    assert slow.entered.wait(10)
+    taken, slow, thread = _commit_that_waits(writer, history, monkeypatch)
     stopping = threading.Thread(target=writer.stop)
     stopping.start()
     stopping.join(0.05)
