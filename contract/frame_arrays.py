@@ -1,8 +1,9 @@
 """The arrays of a frame as bytes: row totals, then byte planes of the values. Pure.
 
 Every array of a frame is a view of one buffer. The small ones are gathered from the payload in one
-call and the row totals of all are checked by one sum: a frame has some thirty arrays, most of them
-small, so what counts is calls rather than bytes.
+call and their row totals are checked by one sum: a frame has some thirty arrays, most of them
+small, so what counts is calls rather than bytes. Those of large ones are checked plane by plane,
+which is cheaper than of the values, and needs none.
 """
 
 import math
@@ -25,6 +26,7 @@ _GATHERED = 1 << 14
 
 Counts = npt.NDArray[np.uint32]
 _Indices = npt.NDArray[np.intp]
+_Octets = npt.NDArray[np.uint8]
 Shape = tuple[int, ...]
 _NONE: _Indices = np.zeros(0, np.intp)
 
@@ -194,28 +196,65 @@ def unpack(payload: bytes, listed: Listing) -> dict[str, Counts]:
     layout = listed.layout(len(payload))
     octets = np.frombuffer(payload + b"\0", dtype=np.uint8)
     values = np.empty(layout.values, dtype="<u4")
-    small = layout.gathered.size // MAX_WIDTH
-    values[:small] = octets.take(layout.gathered).view("<u4")
+    small = _small_values(octets, layout)
+    values[: small.size] = small
+    _check(octets, small, listed, layout)
     for index in layout.apart:
-        entry = listed.entries[index]
         first, last = layout.places[index]
         cells = values[first:last]
-        begin = layout.begins[index] + 8 * entry.rows
-        planes = octets[begin : begin + entry.width * entry.size].reshape(entry.width, -1)
+        planes = _planes(octets, listed, layout, index).reshape(listed.entries[index].width, -1)
         cells[...] = planes[-1]
         for plane in planes[-2::-1]:
             np.left_shift(cells, 8, out=cells)
             np.bitwise_or(cells, plane, out=cells)
-    if layout.rows.size:
-        sums = np.add.reduceat(values, layout.rows, dtype=np.uint64)
-        wrong = np.flatnonzero(sums != octets.take(layout.totals).view("<u8"))
-        if wrong.size:
-            name = _name_at(listed, layout, int(layout.rows[wrong[0]]))
-            raise FrameError("checksum", f"row totals of {name} do not match its values")
     return {
         entry.name: values[first:last].reshape(entry.shape)
         for entry, (first, last) in zip(listed.entries, layout.places, strict=True)
     }
+
+
+def check(payload: bytes, listed: Listing) -> None:
+    """All that `unpack` checks, in a third of its time: large arrays stay planes.
+
+    Raises:
+        FrameError: what `unpack` would raise.
+    """
+    layout = listed.layout(len(payload))
+    octets = np.frombuffer(payload + b"\0", dtype=np.uint8)
+    _check(octets, _small_values(octets, layout), listed, layout)
+
+
+def _small_values(octets: _Octets, layout: Layout) -> Counts:
+    return octets.take(layout.gathered).view("<u4")
+
+
+def _planes(octets: _Octets, listed: Listing, layout: Layout, index: int) -> _Octets:
+    """The planes of an array, [width, rows, last axis], lowest first."""
+    entry = listed.entries[index]
+    begin = layout.begins[index] + 8 * entry.rows
+    planes = octets[begin : begin + entry.width * entry.size]
+    return planes.reshape(entry.width, entry.rows, -1)
+
+
+def _check(octets: _Octets, small: Counts, listed: Listing, layout: Layout) -> None:
+    """The row totals that the payload states, against those of its values."""
+    if not layout.rows.size:
+        return
+    sums: list[npt.NDArray[np.uint64]] = []
+    of_small = layout.rows[: np.searchsorted(layout.rows, small.size)]
+    if of_small.size:
+        sums.append(np.add.reduceat(small, of_small, dtype=np.uint64))
+    for index in layout.apart:
+        # A row of `MAX_SIZE` bytes sums up to less than 2^32.
+        by_plane = _planes(octets, listed, layout, index).sum(axis=-1, dtype=np.uint32)
+        total = by_plane[-1].astype(np.uint64)
+        for plane in by_plane[-2::-1]:
+            total = (total << np.uint64(8)) + plane
+        sums.append(total)
+    wrong = np.flatnonzero(np.concatenate(sums) != octets.take(layout.totals).view("<u8"))
+    if wrong.size:
+        name = _name_at(listed, layout, int(layout.rows[wrong[0]]))
+        raise FrameError("checksum", f"row totals of {name} do not match its values")
 
 
 def _name_at(listed: Listing, layout: Layout, at: int) -> str:

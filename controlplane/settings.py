@@ -81,7 +81,7 @@ class HistorySettings(Section):
         ring_frames: 1 s frames kept for each engine; a slot not yet sealed is never overwritten.
         seal_grace_seconds: how long after its end a minute waits for late frames.
         chunk_hours, rollup_10s_hours, rollup_1m_days, rollup_1h_days: retention by tier.
-        cache_bytes: decoded frames held in memory, all engines together.
+        cache_bytes: frames held in memory as they came, all engines together.
     """
 
     ring_frames: int = Field(default=900, ge=60, le=86400)

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from contract.frame import FrameHeader
-from contract.frame_codec import Frame
+from contract.frame_stack import Stack
 from controlplane.errors import InvalidInputError
 from controlplane.history.chunk_codec import CorruptChunkError
 from controlplane.history.models import LoadRollup
@@ -50,7 +50,7 @@ def cover(
     span: Span,
     finest: int,
     only: Collection[str] | None,
-    unsealed: Mapping[str, Sequence[Frame]] | None = None,
+    unsealed: Mapping[str, Stack] | None = None,
 ) -> list[Covered]:
     """For each engine, the sum over the whole intervals of tier `finest` that touch the span.
 
@@ -75,9 +75,8 @@ def cover(
             sums[key.engine_id].add_rollup(key, rollup)
         except CorruptChunkError:
             logger.exception("rollup %s/%s/%s is left out", *key)
-    for engine_id, frames in (unsealed or {}).items():
-        for frame in frames:
-            sums[engine_id].add_frame(frame)
+    for engine_id, stack in (unsealed or {}).items():
+        sums[engine_id].add_stack(stack)
     return [found.covered(engine_id, aligned) for engine_id, found in sums.items()]
 
 
@@ -109,11 +108,12 @@ class _Sum:
         self._total.merge(rollup.window(self._header))
         self._extend(key.tier, key.t0, key.t0 + key.tier)
 
-    def add_frame(self, frame: Frame) -> None:
+    def add_stack(self, stack: Stack) -> None:
         self._settle_header()
-        self._total.add(frame)
-        began = frame.header.started_unix_seconds
-        self._extend(FRAMES, began, began + frame.header.interval_seconds)
+        self._total.add_stack(stack)
+        for header in stack.headers:
+            began = header.started_unix_seconds
+            self._extend(FRAMES, began, began + header.interval_seconds)
 
     def covered(self, engine_id: str, asked: Span) -> Covered:
         self._settle_header()

@@ -8,7 +8,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from contract.frame import FrameHeader
-from contract.frame_codec import Frame, FrameError, decode, decode_header
+from contract.frame_codec import Frame, FrameError, decode_header
+from contract.frame_stack import Stack, decode_stack
 from controlplane.history.cache import FrameCache, FrameKey
 from controlplane.history.chunk_codec import CorruptChunkError, decode_chunk
 from controlplane.history.models import EngineBoot, FrameGap, LoadChunk, LoadRing
@@ -16,7 +17,7 @@ from controlplane.history.models import EngineBoot, FrameGap, LoadChunk, LoadRin
 logger = logging.getLogger(__name__)
 
 MINUTE = 60
-_ROWS_AT_A_TIME = 16
+_ROWS_AT_A_TIME = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class NewestFrame:
         return self.header.started_unix_seconds + self.header.interval_seconds
 
 
-def frames_of_ring(
+def stack_of_ring(
     session: Session,
     cache: FrameCache,
     engine_id: str,
@@ -57,10 +58,10 @@ def frames_of_ring(
     end: float,
     *,
     unsealed_only: bool = False,
-) -> Iterator[Frame]:
-    """Frames of [start, end) by start time, oldest first; a damaged one is left out.
+) -> Stack:
+    """Frames of [start, end) by start time, oldest first; damaged ones are left out.
 
-    The database says which frames there are; the cache only saves reading and decoding them.
+    The database says which frames there are; the cache only saves reading them.
     """
     query = (
         select(LoadRing.boot_id, LoadRing.sequence, LoadRing.slot)
@@ -69,36 +70,22 @@ def frames_of_ring(
     )
     if unsealed_only:
         query = query.where(~LoadRing.sealed)
-    listed = session.execute(query).all()
-    for first in range(0, len(listed), _ROWS_AT_A_TIME):
-        rows = listed[first : first + _ROWS_AT_A_TIME]
-        held = [cache.get(FrameKey(engine_id, boot_id, sequence)) for boot_id, sequence, _ in rows]
-        lacking = [row.slot for row, frame in zip(rows, held, strict=True) if frame is None]
-        payloads = _payloads(session, engine_id, lacking)
-        for row, known in zip(rows, held, strict=True):
-            frame = known or _decoded(payloads.get(row.slot))
-            if frame is None:
-                continue
-            if known is None:
-                cache.put(frame)
-            yield frame
+    packed: dict[int, bytes | None] = {}
+    for boot_id, sequence, slot in session.execute(query):
+        held = cache.get(FrameKey(engine_id, boot_id, sequence))
+        packed[slot] = None if held is None else held.data
+    lacking = [slot for slot, data in packed.items() if data is None]
+    for first in range(0, len(lacking), _ROWS_AT_A_TIME):
+        packed |= _payloads(session, engine_id, lacking[first : first + _ROWS_AT_A_TIME])
+    return decode_stack([data for data in packed.values() if data is not None])[0]
 
 
 def _payloads(session: Session, engine_id: str, slots: Sequence[int]) -> dict[int, bytes]:
     """Stored frames by slot, in one question."""
-    if not slots:
-        return {}
     query = select(LoadRing.slot, LoadRing.payload).where(
         LoadRing.engine_id == engine_id, LoadRing.slot.in_(slots)
     )
     return {row.slot: row.payload for row in session.execute(query)}
-
-
-def _decoded(payload: bytes | None) -> Frame | None:
-    try:
-        return None if payload is None else decode(payload)
-    except FrameError:
-        return None
 
 
 def frames_of_chunks(

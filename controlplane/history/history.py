@@ -3,8 +3,10 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from contract.frame_codec import Frame
+from contract.frame_stack import Stack, stack_frames
 from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.history import frames as stored
@@ -14,7 +16,7 @@ from controlplane.history.cover import Covered, cover, newest_minute_end, rollup
 from controlplane.history.frames import Gap, NewestFrame
 from controlplane.history.models import EngineBoot
 from controlplane.history.ring import Appended, Outcome, ReceivedFrame
-from controlplane.history.summing import sum_frames
+from controlplane.history.summing import WindowSum, sum_frames
 from controlplane.history.tiers import Span
 from controlplane.history.window import EngineWindow
 from controlplane.settings import HistorySettings
@@ -40,7 +42,7 @@ class History:
             appended = ring.append(session, frames, ring_frames=self.settings.ring_frames, now=now)
         for received, outcome in zip(frames, appended.outcomes, strict=True):
             if outcome is Outcome.STORED:
-                self.cache.put(received.frame)
+                self.cache.put(received)
         return appended
 
     def engine_ids(self) -> list[str]:
@@ -60,19 +62,24 @@ class History:
     def frames(self, engine_id: str, start: float, end: float) -> list[Frame]:
         """Every stored 1 s frame of [start, end), oldest first."""
         with self.database.read() as session:
-            found = list(stored.frames_of_ring(session, self.cache, engine_id, start, end))
-            oldest = stored.oldest_ordinal(session, engine_id, self.settings.ring_frames)
-            if oldest:
-                held = {key_of(frame) for frame in found}
-                found += [
-                    frame
-                    for frame in stored.frames_of_chunks(
-                        session, engine_id, start, end, before_ordinal=oldest
-                    )
-                    if key_of(frame) not in held
-                ]
-                found.sort(key=lambda frame: frame.header.started_unix_seconds)
-            return found
+            stack, older = self._stored(session, engine_id, start, end)
+        found = stack.frames()
+        if older:
+            found += older
+            found.sort(key=lambda frame: frame.header.started_unix_seconds)
+        return found
+
+    def _stored(
+        self, session: Session, engine_id: str, start: float, end: float
+    ) -> tuple[Stack, list[Frame]]:
+        """The frames of [start, end) in the ring, and those that chunks alone hold still."""
+        stack = stored.stack_of_ring(session, self.cache, engine_id, start, end)
+        oldest = stored.oldest_ordinal(session, engine_id, self.settings.ring_frames)
+        if not oldest:
+            return stack, []
+        held = {key_of(header) for header in stack.headers}
+        older = stored.frames_of_chunks(session, engine_id, start, end, before_ordinal=oldest)
+        return stack, [frame for frame in older if key_of(frame.header) not in held]
 
     def gaps(self, engine_id: str, start: float, end: float) -> list[Gap]:
         """Frames known to be missing, that touch [start, end)."""
@@ -84,9 +91,12 @@ class History:
         missing = sum(
             gap.frames for gap in self.gaps(engine_id, start, end) if start <= gap.started < end
         )
-        return sum_frames(
-            engine_id, start, end, self.frames(engine_id, start, end), missing=missing
-        )
+        with self.database.read() as session:
+            stack, older = self._stored(session, engine_id, start, end)
+        total = WindowSum()
+        total.add_stack(stack_frames(older))
+        total.add_stack(stack)
+        return total.window(engine_id, start, end, missing=missing)
 
     def windows(self, engine_id: str, end: float, seconds: float, count: int) -> list[EngineWindow]:
         """The last `count` windows of `seconds` before `end`, oldest first; empty ones left out."""
@@ -140,14 +150,12 @@ class History:
                 return [Covered(window, {tiers.FRAMES: window.frames}, span)]
             finest = 10
         with self.database.read() as session:
-            unsealed: dict[str, list[Frame]] = {}
+            unsealed: dict[str, Stack] = {}
             if len(engine_ids) == 1:
                 aligned = span.aligned(finest)
-                unsealed[engine_ids[0]] = list(
-                    stored.frames_of_ring(
-                        session, self.cache, engine_ids[0], aligned.start, aligned.end,
-                        unsealed_only=True,
-                    )
+                unsealed[engine_ids[0]] = stored.stack_of_ring(
+                    session, self.cache, engine_ids[0], aligned.start, aligned.end,
+                    unsealed_only=True,
                 )  # fmt: skip
             return cover(session, engine_ids, span, finest, only, unsealed)
 

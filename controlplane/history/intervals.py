@@ -2,14 +2,15 @@
 
 import logging
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from contract.frame_codec import Frame
+from contract.frame_stack import Stack
 from controlplane.history.chunk_codec import CorruptChunkError
-from controlplane.history.frames import frames_of_ring
+from controlplane.history.frames import stack_of_ring
 from controlplane.history.models import LoadRollup
 from controlplane.history.summing import WindowSum
 from controlplane.history.tiers import Span
@@ -59,12 +60,15 @@ def intervals(
                 LOGGER.exception("rollup %s/%s/%s is left out", engine_id, tier, t0)
                 continue
             sums.setdefault(math.floor(t0 / seconds), WindowSum()).merge(window)
-        for frame in frames_of_ring(
+        stack = stack_of_ring(
             session, history.cache, engine_id, aligned.start, aligned.end, unsealed_only=True
-        ):
-            index = math.floor(frame.header.started_unix_seconds / seconds)
-            kept = {name: values for name, values in frame.arrays.items() if name in only}
-            sums.setdefault(index, WindowSum()).add(Frame(frame.header, kept))
+        )
+    kept = Stack(stack.headers, [column for column in stack.columns if column.name in only])
+    numbers = [math.floor(header.started_unix_seconds / seconds) for header in stack.headers]
+    for index in sorted(set(numbers)):
+        sums.setdefault(index, WindowSum()).add_stack(
+            kept, bisect_left(numbers, index), bisect_right(numbers, index)
+        )
     found = (
         total.window(engine_id, index * seconds, (index + 1) * seconds)
         for index, total in sorted(sums.items())

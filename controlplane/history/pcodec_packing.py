@@ -60,7 +60,7 @@ def _unpack_share(data: bytes, shape: Sequence[int]) -> Values:
         residual[np.argsort(first.ravel(), kind="stable")] = series.reshape(-1, frames - 1)
         by_frame = np.ascontiguousarray(residual.T).reshape(frames - 1, rows, columns)
         block = values[:, start : start + size]
-        block[:, used] = restore(first, totals, by_frame).astype(np.uint64)
+        block[:, used] = restore(first, totals, by_frame, np.float64).astype(np.uint64)
     return values.reshape(tuple(shape))
 
 

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
@@ -23,7 +23,6 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from contract.frame import FrameHeader
-from contract.frame_codec import Frame
 from controlplane.db.upsert import execute_many, upsert
 from controlplane.errors import StorageError
 from controlplane.history.models import ConfigChange, EngineBoot, FrameGap, LoadRing
@@ -78,17 +77,16 @@ class Outcome(StrEnum):
     RING_FULL = "ring_full"
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedFrame:
-    """A frame with the bytes that it came in."""
+class ReceivedFrame(NamedTuple):
+    """A frame's header, and the bytes that it came in, which were verified."""
 
-    frame: Frame
+    header: FrameHeader
     data: bytes
 
     @property
     def boot_key(self) -> BootKey:
         """Engine and boot."""
-        return self.frame.header.engine_id, self.frame.header.boot_id
+        return self.header.engine_id, self.header.boot_id
 
 
 @dataclass(slots=True)
@@ -117,7 +115,7 @@ def append(
     Raises:
         StorageError: a slot held an unsealed frame after all (the ring's size was changed).
     """
-    engines = sorted({received.frame.header.engine_id for received in frames})
+    engines = sorted({received.header.engine_id for received in frames})
     _one_writer_per_engine(session, engines)
     connection = session.connection()
     ends = connection.execute(_ENDS_OF_RING, {"engines": engines}).all()
@@ -150,7 +148,7 @@ class _Batch:
     changes: list[ConfigChange] = field(default_factory=list)
 
     def take(self, received: ReceivedFrame) -> Outcome:
-        header = received.frame.header
+        header = received.header
         engine_id = header.engine_id
         boot = self.boots.setdefault(received.boot_key, _Boot(BootSequence(), {}, ()))
         state, arrival = boot.sequence.admit(
@@ -208,7 +206,7 @@ def _load_boots(connection: Connection, keys: set[BootKey]) -> dict[BootKey, _Bo
 
 
 def _ring_row(received: ReceivedFrame, ordinal: int, slot: int) -> dict[str, Any]:
-    header = received.frame.header
+    header = received.header
     return {
         "engine_id": header.engine_id,
         "slot": slot,

@@ -120,7 +120,7 @@ def _require_stored(taken: Taken) -> None:
 
 
 def _reset(received: ReceivedFrame) -> str:
-    header = received.frame.header
+    header = received.header
     return (
         f"sequence {header.sequence} of boot {header.boot_id!r} was seen before, yet this frame "
         "starts after it: a restarted engine needs a new boot_id"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from contract import CONTRACT_VERSION
 from contract.frame import FrameHeader
-from contract.frame_codec import FrameError, decode
+from contract.frame_codec import FrameError, verify
 from controlplane.history.ring import ReceivedFrame
 from controlplane.ingest.storable import unstorable
 
@@ -42,24 +42,24 @@ class Sorted:
 
 
 def sort_frames(bodies: Sequence[bytes], engine_id: str) -> Sorted:
-    """Decode and check the frames of one request, sent with `engine_id`'s token."""
+    """Check the frames of one request, sent with `engine_id`'s token."""
     result = Sorted([], [], [])
     for index, data in enumerate(bodies):
         try:
-            frame = decode(data)
+            header = verify(data)
         except FrameError as error:
             result.refused.append(Refusal(MALFORMED, f"frame {index}: {error.kind}: {error}"))
             continue
-        refusal = _refusal(frame.header, engine_id)
+        refusal = _refusal(header, engine_id)
         if refusal is not None:
             result.refused.append(Refusal(refusal.kind, f"frame {index}: {refusal.message}"))
             continue
-        if frame.header.contract_version != CONTRACT_VERSION and _is_newer(frame.header):
+        if header.contract_version != CONTRACT_VERSION and _is_newer(header):
             result.warnings.append(
-                f"frame {index}: contract_version {frame.header.contract_version} is newer than "
+                f"frame {index}: contract_version {header.contract_version} is newer than "
                 f"{CONTRACT_VERSION}: stored, what this version does not know is not shown"
             )
-        result.accepted.append(ReceivedFrame(frame, data))
+        result.accepted.append(ReceivedFrame(header, data))
     return result
 
 

@@ -169,7 +169,7 @@ class FrameWriter:
         self._instruments.histogram("trimtab_ingest_seconds").observe(seconds)
         self._count_gaps(appended)
         for received in frames:
-            header = received.frame.header
+            header = received.header
             self._saw(header.engine_id, header.started_unix_seconds + header.interval_seconds)
         outcomes = iter(appended.outcomes)
         for waiting in group:

@@ -154,4 +154,4 @@ def _received(target: Target, boot: _Boot, reading: Reading, monotonic: float) -
         sequence=boot.sequence, started=boot.at, seconds=monotonic - boot.monotonic,
     )  # fmt: skip
     frame = frame_of(interval, boot.known.since(reading), reading)
-    return ReceivedFrame(frame, encode(frame))
+    return ReceivedFrame(frame.header, encode(frame))

@@ -50,7 +50,7 @@ def make_frame(
 
 
 def received(frame: Frame) -> ReceivedFrame:
-    return ReceivedFrame(frame, encode(frame))
+    return ReceivedFrame(frame.header, encode(frame))
 
 
 def export_request(bodies: Sequence[bytes]) -> ExportLogsServiceRequest:

@@ -113,7 +113,7 @@ def _pcodec_residual(counts: Unsigned) -> bytes:
     rows = counts.reshape(len(counts), -1, counts.shape[-1])
     totals = rows.sum(axis=-1, dtype=np.uint64)
     order = np.argsort(rows[0].ravel(), kind="stable")
-    noise = residuals(rows, totals).reshape(len(rows) - 1, -1).T[order]
+    noise = residuals(rows, totals, np.float64).reshape(len(rows) - 1, -1).T[order]
     return pack_planes(rows[0]) + pack_planes(totals) + _pcodec(noise)
 
 
@@ -137,7 +137,7 @@ def _disk(load: ReferenceLoad) -> Figure:
             data = encode(frame)
             ring_bytes += len(data)
             values += _values([frame])
-            history.append([ReceivedFrame(frame, data)])
+            history.append([ReceivedFrame(frame.header, data)])
             clock.advance(1)
             if second % 60 == 59:
                 upkeep.seal()

@@ -59,7 +59,7 @@ def _fill(database: Database, end: int) -> None:
     history = History(database, HistorySettings(), clock)
     for engine in ENGINES:
         frame = load.frame(engine, 0, float(end))
-        history.append([ReceivedFrame(frame, encode(frame))])
+        history.append([ReceivedFrame(frame.header, encode(frame))])
     Upkeep(history).seal()
     frame = load.frame(ENGINES[0], 0, float(end))
     frame.arrays.update(arrays)

@@ -14,12 +14,11 @@ from controlplane.history.window_codec import decode_window
 from tests.support.frames import START, make_frame
 
 STORED = Path(__file__).parent / "stored"
-CHUNK = (STORED / "chunk_of_november_2026.bin").read_bytes()
 ROLLUP = (STORED / "rollup_of_november_2026.bin").read_bytes()
 
 
 def _frames() -> list[Frame]:
-    """The frames that both files were made of."""
+    """The frames that the files were made of."""
     rng = np.random.default_rng(7)
     shares = rng.gamma(3.0, 200.0, (2, 8, 40))
     made = []
@@ -36,10 +35,17 @@ def _frames() -> list[Frame]:
     return made
 
 
-def test_a_chunk_of_every_older_codec_is_read():
-    codecs = {entry["codec"] for entry in chunk_codec._open(CHUNK)[1]}
-    assert codecs == {"planes", "pco", "share"}
-    for read, written in zip(decode_chunk(CHUNK).frames(), _frames(), strict=True):
+@pytest.mark.parametrize(
+    ("name", "codecs"),
+    [
+        ("chunk_of_november_2026.bin", {"planes", "pco", "share"}),
+        ("chunk_with_arrays_apart.bin", {"series", "residual"}),
+    ],
+)
+def test_a_chunk_of_every_older_codec_is_read(name, codecs):
+    chunk = (STORED / name).read_bytes()
+    assert {entry["codec"] for entry in chunk_codec._open(chunk)[1]["arrays"]} == codecs
+    for read, written in zip(decode_chunk(chunk).frames(), _frames(), strict=True):
         assert read.header == written.header
         assert read.arrays.keys() == written.arrays.keys()
         assert all(np.array_equal(read.arrays[n], written.arrays[n]) for n in written.arrays)

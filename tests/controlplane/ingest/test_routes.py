@@ -297,7 +297,7 @@ def test_a_frame_that_fails_at_its_commit_takes_no_other_request_along(running, 
     append = history.append
 
     def picky(frames):
-        if any(received.frame.header.sequence == 7 for received in frames):
+        if any(received.header.sequence == 7 for received in frames):
             raise InvalidInputError("sequence 7 fits no column")
         return append(frames)
 
