@@ -3,7 +3,8 @@
 Every array of a frame is a view of one buffer. The small ones are gathered from the payload in one
 call and their row totals are checked by one sum: a frame has some thirty arrays, most of them
 small, so what counts is calls rather than bytes. Those of large ones are checked plane by plane,
-which is cheaper than of the values, and needs none.
+which is cheaper than of the values, and needs none. For the same reason frames are checked several
+at once where several come.
 """
 
 import math
@@ -194,15 +195,17 @@ def unpack(payload: bytes, listed: Listing) -> dict[str, Counts]:
         FrameError: the payload is too short or too long, or row totals do not match.
     """
     layout = listed.layout(len(payload))
-    octets = np.frombuffer(payload + b"\0", dtype=np.uint8)
-    values = np.empty(layout.values, dtype="<u4")
+    octets = _stacked([payload])
     small = _small_values(octets, layout)
-    values[: small.size] = small
-    _check(octets, small, listed, layout)
+    for error in _wrong_totals(octets, small, listed, layout).values():
+        raise error
+    values = np.empty(layout.values, dtype="<u4")
+    values[: small.size] = small[0]
     for index in layout.apart:
         first, last = layout.places[index]
         cells = values[first:last]
-        planes = _planes(octets, listed, layout, index).reshape(listed.entries[index].width, -1)
+        planes = _planes(octets, listed, layout, index)[0]
+        planes = planes.reshape(len(planes), -1)
         cells[...] = planes[-1]
         for plane in planes[-2::-1]:
             np.left_shift(cells, 8, out=cells)
@@ -213,48 +216,59 @@ def unpack(payload: bytes, listed: Listing) -> dict[str, Counts]:
     }
 
 
-def check(payload: bytes, listed: Listing) -> None:
-    """All that `unpack` checks, in a third of its time: large arrays stay planes.
+def wrong_totals(payloads: Sequence[bytes], listed: Listing) -> dict[int, FrameError]:
+    """What `unpack` would raise for payloads of one layout, by their place; they are not unpacked.
 
-    Raises:
-        FrameError: what `unpack` would raise.
+    Together they take a third of the time of one by one, and that is half of unpacking them.
     """
-    layout = listed.layout(len(payload))
-    octets = np.frombuffer(payload + b"\0", dtype=np.uint8)
-    _check(octets, _small_values(octets, layout), listed, layout)
+    layout = listed.layout(len(payloads[0]))
+    octets = _stacked(payloads)
+    return _wrong_totals(octets, _small_values(octets, layout), listed, layout)
+
+
+def _stacked(payloads: Sequence[bytes]) -> _Octets:
+    """[payloads, bytes + 1]: what a payload does not hold is looked for at its end, and is 0."""
+    octets = np.frombuffer(b"\0".join([*payloads, b""]), dtype=np.uint8)
+    return octets.reshape(len(payloads), -1)
 
 
 def _small_values(octets: _Octets, layout: Layout) -> Counts:
-    return octets.take(layout.gathered).view("<u4")
+    """[payloads, values] of the gathered arrays."""
+    return octets.take(layout.gathered, axis=1).view("<u4")
 
 
 def _planes(octets: _Octets, listed: Listing, layout: Layout, index: int) -> _Octets:
-    """The planes of an array, [width, rows, last axis], lowest first."""
+    """The planes of an array, [payloads, width, rows, last axis], lowest first."""
     entry = listed.entries[index]
     begin = layout.begins[index] + 8 * entry.rows
-    planes = octets[begin : begin + entry.width * entry.size]
-    return planes.reshape(entry.width, entry.rows, -1)
+    planes = octets[:, begin : begin + entry.width * entry.size]
+    return planes.reshape(len(octets), entry.width, entry.rows, -1)
 
 
-def _check(octets: _Octets, small: Counts, listed: Listing, layout: Layout) -> None:
-    """The row totals that the payload states, against those of its values."""
+def _wrong_totals(
+    octets: _Octets, small: Counts, listed: Listing, layout: Layout
+) -> dict[int, FrameError]:
+    """The row totals that payloads state, against those of their values."""
     if not layout.rows.size:
-        return
+        return {}
     sums: list[npt.NDArray[np.uint64]] = []
-    of_small = layout.rows[: np.searchsorted(layout.rows, small.size)]
+    of_small = layout.rows[: np.searchsorted(layout.rows, small.shape[1])]
     if of_small.size:
-        sums.append(np.add.reduceat(small, of_small, dtype=np.uint64))
+        sums.append(np.add.reduceat(small, of_small, axis=1, dtype=np.uint64))
     for index in layout.apart:
         # A row of `MAX_SIZE` bytes sums up to less than 2^32.
-        by_plane = _planes(octets, listed, layout, index).sum(axis=-1, dtype=np.uint32)
-        total = by_plane[-1].astype(np.uint64)
-        for plane in by_plane[-2::-1]:
-            total = (total << np.uint64(8)) + plane
+        by_plane = np.add.reduce(_planes(octets, listed, layout, index), axis=-1, dtype=np.uint32)
+        total = by_plane[:, -1].astype(np.uint64)
+        for plane in range(by_plane.shape[1] - 2, -1, -1):
+            total = (total << np.uint64(8)) + by_plane[:, plane]
         sums.append(total)
-    wrong = np.flatnonzero(np.concatenate(sums) != octets.take(layout.totals).view("<u8"))
-    if wrong.size:
-        name = _name_at(listed, layout, int(layout.rows[wrong[0]]))
-        raise FrameError("checksum", f"row totals of {name} do not match its values")
+    stated = octets.take(layout.totals, axis=1).view("<u8")
+    wrong: dict[int, FrameError] = {}
+    for payload, row in np.argwhere(np.concatenate(sums, axis=1) != stated):
+        name = _name_at(listed, layout, int(layout.rows[row]))
+        error = FrameError("checksum", f"row totals of {name} do not match its values")
+        wrong.setdefault(int(payload), error)
+    return wrong
 
 
 def _name_at(listed: Listing, layout: Layout, at: int) -> str:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import zstandard
 
 from contract.frame import ARRAYS, MAX_FRAME_BYTES, FrameHeader
-from contract.frame_arrays import Counts, FrameError, Listing, Shape, check, pack, unpack
+from contract.frame_arrays import Counts, FrameError, Listing, Shape, pack, unpack
 from contract.frame_header import parse_header
 from contract.zstd_blocks import compress, compress_parts, decompress
 
@@ -29,12 +29,12 @@ __all__ = [
     "Counts",
     "Frame",
     "FrameError",
+    "check_shapes",
     "decode",
     "decode_header",
     "encode",
     "saturated",
     "unfold",
-    "verify",
 ]
 
 MAGIC = b"MOEF"
@@ -100,21 +100,9 @@ def decode(data: bytes) -> Frame:
     """Unpack a frame; every byte string gives a frame or a `FrameError`, in bounded memory."""
     header, listed, payload = unfold(data)
     arrays = unpack(payload, listed)
-    _check_shapes(header, listed)
+    check_shapes(header, listed)
     # A newer minor may add arrays; what we do not understand is skipped.
     return Frame(header, {name: arrays[name] for name in arrays if name in ARRAYS})
-
-
-def verify(data: bytes) -> FrameHeader:
-    """The header of a frame that `decode` accepts; in half its time, and holding no array.
-
-    Raises:
-        FrameError: what `decode` would raise.
-    """
-    header, listed, payload = unfold(data)
-    check(payload, listed)
-    _check_shapes(header, listed)
-    return header
 
 
 def decode_header(data: bytes) -> FrameHeader:
@@ -134,7 +122,12 @@ def unfold(data: bytes) -> tuple[FrameHeader, Listing, bytes]:
     return header, listed, _inflate(payload_bytes, _MAX_PAYLOAD_BYTES, "payload")
 
 
-def _check_shapes(header: FrameHeader, listed: Listing) -> None:
+def check_shapes(header: FrameHeader, listed: Listing) -> None:
+    """Whether known arrays have the shapes that the header says.
+
+    Raises:
+        FrameError: one has not.
+    """
     expected = _shapes(tuple(header.sizes().items()))
     for name, _, shape in listed.entries:
         if shape != expected.get(name, shape):

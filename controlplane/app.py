@@ -45,7 +45,6 @@ from controlplane.errors import OverloadedError, StorageError, TrimtabError
 from controlplane.history.history import History
 from controlplane.history.ring import ReceivedFrame
 from controlplane.history.upkeep import Job, Upkeep, jobs
-from controlplane.ingest.gathering import Gathering
 from controlplane.ingest.intake import Intake
 from controlplane.ingest.routes import receive_logs
 from controlplane.ingest.writer import FrameWriter
@@ -101,11 +100,7 @@ class Plane:
         self.history = History(self.database, settings.history, self.clock)
         self.writer = FrameWriter(self.history, settings.ingest, self.clock, self.instruments)
         self.upkeep = Upkeep(self.history, self.writer.is_catching_up)
-        self.decoding = Gathering(
-            settings.ingest.decode_threads, settings.ingest.gather_seconds,
-            settings.ingest.queue_frames, self.writer.flush,
-        )  # fmt: skip
-        self.intake = Intake(settings.ingest, self.writer, self.instruments, self.decoding)
+        self.intake = Intake(settings.ingest, self.writer, self.instruments)
         self.scraper = Scraper(
             observed_engines(settings.engines), self._store, self.clock, self.instruments,
             settings.scrape,
@@ -135,7 +130,7 @@ class Plane:
         """Stop acting, store what waits, stop what runs, close the database."""
         self.governor.stop()
         self.scraper.close()
-        self.decoding.close()
+        self.intake.close()
         self.writer.stop()
         self.database.close()
 

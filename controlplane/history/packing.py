@@ -1,8 +1,8 @@
-"""Packing of count arrays over time, lossless: `residual` where shares predict counts, or `octaves`.
+"""Packing of count arrays over time, lossless: as they are, or as residuals of predicted counts.
 
 - `octaves`: the values as they are (`series_packing`).
-- `residual32`, `residual`: the same of residuals against running shares (`share_residual`), learnt
-  in single or double precision. The expert loads.
+- `residual32`, `residual`: residuals against running shares (`share_residual`), learnt in single
+  or double precision, ordered and packed alike. The expert loads.
 
 Chosen among byte planes of whole arrays, pcodec on values and on residuals, and this: `trimtab
 bench codec` prints all of them. Byte planes are a third larger. pcodec on residuals is 2 % smaller

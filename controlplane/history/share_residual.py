@@ -65,7 +65,7 @@ def restore(
     counts = np.empty((totals.shape[0], *first.shape), dtype=np.int64)
     counts[0] = first
     per_unit = _per_unit(totals, precision)
-    summed = first.astype(precision)
+    summed: Floats = first.astype(precision)
     predicted = np.empty_like(summed)
     for t in range(1, totals.shape[0]):
         _predict(summed, per_unit[t - 1], predicted)

@@ -2,17 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
+from contract.frame import FrameHeader
+from contract.frame_arrays import FrameError
+from contract.frame_stack import verify
 from controlplane.errors import OverloadedError, StorageError
 from controlplane.history.ring import Outcome
 from controlplane.ingest import otlp
 from controlplane.ingest.body import inflate
 from controlplane.ingest.gathering import Gathering
+from controlplane.ingest.otlp import LogBodies
 from controlplane.ingest.sorting import Sorted, sort_frames
 from controlplane.ingest.writer import FrameWriter
 from controlplane.metrics import Instruments
@@ -37,14 +42,24 @@ class Taken(NamedTuple):
     outcomes: list[Outcome]
 
 
-@dataclass(frozen=True, slots=True)
 class Intake:
-    """Decoders, and the writer behind them. Safe to use from any thread."""
+    """Decoders, and the writer behind them. Safe to use from any thread.
 
-    settings: IngestSettings
-    writer: FrameWriter
-    instruments: Instruments
-    decoding: Gathering
+    Answers are delivered when a batch is through, all with one call into the event loop: woken for
+    the first of them, it would fight with this thread for the interpreter until the last.
+    """
+
+    def __init__(
+        self, settings: IngestSettings, writer: FrameWriter, instruments: Instruments
+    ) -> None:
+        self.settings = settings
+        self.instruments = instruments
+        self._writer = writer
+        self._answers: deque[_Answer] = deque()
+        self.decoding: Gathering[_Request] = Gathering(
+            settings.decode_threads, settings.gather_seconds, settings.queue_frames, self._handle
+        )
+        writer.after_flush = self._deliver
 
     async def take(self, sent: Sent) -> Taken:
         """Store the frames of a request; they are durable when this returns.
@@ -56,43 +71,85 @@ class Intake:
         """
         answer = _Answer()
         try:
-            self.decoding.submit(partial(self._decode, sent, answer), len(sent.body))
+            self.decoding.submit(_Request(sent, answer), len(sent.body))
         except OverloadedError as error:
             self.count(sent.engine_id, error.kind)
             raise
         return await answer.future
+
+    def close(self) -> None:
+        """Store and answer what waits; whoever comes later is not served."""
+        self.decoding.close()
 
     def count(self, engine_id: str, outcome: str, frames: int = 1) -> None:
         """Count frames by outcome."""
         counter = self.instruments.counter("trimtab_ingest_frames_total")
         counter.labels(engine_id, outcome).inc(frames)
 
-    def _decode(self, sent: Sent, answer: "_Answer") -> None:
-        if answer.future.cancelled():
-            return  # the client is gone
-        try:
-            found = self._sorted(sent)
-            if found.accepted:
-                stored = self._submit(sent.engine_id, found)
-                stored.add_done_callback(partial(self._stored, sent.engine_id, found, answer))
-            else:
-                answer.give(Taken(found, []))
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
-            answer.fail(error)
+    def _settle(self, answer: "_Answer", value: Taken | BaseException) -> None:
+        answer.settle(value)
+        self._answers.append(answer)
 
-    def _sorted(self, sent: Sent) -> Sorted:
+    def _deliver(self) -> None:
+        """What was settled, by whichever thread."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
+        while self._answers:
+            try:
+                answer = self._answers.popleft()
+            except IndexError:
+                break  # another thread was quicker
+            by_loop.setdefault(answer.loop, []).append(answer)
+        for loop, answers in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_deliver, answers)
+            except RuntimeError:
+                logger.info("frames were handled after the event loop had ended")
+
+    def _handle(self, batch: Sequence["_Request"]) -> None:
+        """Decode the requests of a batch together, and commit their frames."""
+        read: list[tuple[_Request, LogBodies]] = []
+        for request in batch:
+            if request.answer.future.cancelled():
+                continue  # the client is gone
+            try:
+                read.append((request, self._read(request.sent)))
+            except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+                self._settle(request.answer, error)
+        verified = iter(verify([data for _, bodies in read for data in bodies.frames]))
+        for request, bodies in read:
+            engine_id = request.sent.engine_id
+            own = islice(verified, len(bodies.frames))
+            try:
+                self._queue(request, self._sorted(bodies, own, engine_id))
+            except Exception as error:  # noqa: BLE001 - the same
+                self._settle(request.answer, error)
+        self._writer.flush()
+
+    def _read(self, sent: Sent) -> LogBodies:
         body = inflate(sent.body, sent.encoding, self.settings.max_inflated_bytes)
-        bodies = otlp.parse(body, sent.content_type)
-        found = sort_frames(bodies.frames, sent.engine_id)
+        return otlp.parse(body, sent.content_type)
+
+    def _sorted(
+        self, bodies: LogBodies, verified: Iterable[FrameHeader | FrameError], engine_id: str
+    ) -> Sorted:
+        found = sort_frames(bodies.frames, verified, engine_id)
         if bodies.others:
             found.warnings.append(f"{bodies.others} log records are no frames and were not stored")
         for refusal in found.refused:
-            self.count(sent.engine_id, refusal.kind)
+            self.count(engine_id, refusal.kind)
         return found
+
+    def _queue(self, request: "_Request", found: Sorted) -> None:
+        if not found.accepted:
+            self._settle(request.answer, Taken(found, []))
+            return
+        engine_id = request.sent.engine_id
+        stored = self._submit(engine_id, found)
+        stored.add_done_callback(partial(self._stored, engine_id, found, request.answer))
 
     def _submit(self, engine_id: str, found: Sorted) -> Future[list[Outcome]]:
         try:
-            return self.writer.submit(found.accepted)
+            return self._writer.submit(found.accepted)
         except OverloadedError as error:
             self.count(engine_id, error.kind, len(found.accepted))
             raise
@@ -104,32 +161,39 @@ class Intake:
         if error is None:
             for outcome in stored.result():
                 self.count(engine_id, outcome)
-            answer.give(Taken(found, stored.result()))
+            self._settle(answer, Taken(found, stored.result()))
             return
         if isinstance(error, OverloadedError | StorageError):
             self.count(engine_id, error.kind, len(found.accepted))
-        answer.fail(error)
+        self._settle(answer, error)
 
 
 class _Answer:
-    """What a task of an event loop waits for, given from any thread."""
+    """What a task of an event loop waits for, settled in any thread."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Taken] = self._loop.create_future()
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Taken] = self.loop.create_future()
+        self._settled: Taken | BaseException | None = None
 
-    def give(self, taken: Taken) -> None:
-        self._call(self.future.set_result, taken)
+    def settle(self, value: Taken | BaseException) -> None:
+        self._settled = value
 
-    def fail(self, error: BaseException) -> None:
-        self._call(self.future.set_exception, error)
+    def deliver(self) -> None:
+        """In the event loop."""
+        if self.future.done():
+            return  # nobody waits: the client has gone away
+        if isinstance(self._settled, BaseException):
+            self.future.set_exception(self._settled)
+        elif self._settled is not None:
+            self.future.set_result(self._settled)
 
-    def _call(self, settle: Callable[[Any], None], value: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._settle, settle, value)
-        except RuntimeError:
-            logger.info("frames were handled after the event loop had ended")
 
-    def _settle(self, settle: Callable[[Any], None], value: object) -> None:
-        if not self.future.done():  # nobody waits when the client has gone away
-            settle(value)
+class _Request(NamedTuple):
+    sent: Sent
+    answer: _Answer
+
+
+def _deliver(answers: Sequence[_Answer]) -> None:
+    for answer in answers:
+        answer.deliver()

@@ -1,12 +1,12 @@
 """Sorting the frames of a request: readable and the sender's own, or refused and why. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from contract import CONTRACT_VERSION
 from contract.frame import FrameHeader
-from contract.frame_codec import FrameError, verify
+from contract.frame_codec import FrameError
 from controlplane.history.ring import ReceivedFrame
 from controlplane.ingest.storable import unstorable
 
@@ -41,14 +41,18 @@ class Sorted:
         return not self.accepted and all(refusal.kind == FOREIGN for refusal in self.refused)
 
 
-def sort_frames(bodies: Sequence[bytes], engine_id: str) -> Sorted:
-    """Check the frames of one request, sent with `engine_id`'s token."""
+def sort_frames(
+    bodies: Sequence[bytes], verified: Iterable[FrameHeader | FrameError], engine_id: str
+) -> Sorted:
+    """Sort the frames of one request, sent with `engine_id`'s token.
+
+    `verified`: what `contract.frame_stack.verify` found of each.
+    """
     result = Sorted([], [], [])
-    for index, data in enumerate(bodies):
-        try:
-            header = verify(data)
-        except FrameError as error:
-            result.refused.append(Refusal(MALFORMED, f"frame {index}: {error.kind}: {error}"))
+    for index, (data, header) in enumerate(zip(bodies, verified, strict=True)):
+        if isinstance(header, FrameError):
+            said = f"frame {index}: {header.kind}: {header}"
+            result.refused.append(Refusal(MALFORMED, said))
             continue
         refusal = _refusal(header, engine_id)
         if refusal is not None:

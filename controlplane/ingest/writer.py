@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -41,7 +41,12 @@ class _Waiting:
 
 
 class FrameWriter:
-    """Takes frames from any thread; start it, submit, flush, stop it."""
+    """Takes frames from any thread; start it, submit, flush, stop it.
+
+    `after_flush` is called by every thread that has flushed.
+    """
+
+    after_flush: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(
         self, history: History, settings: IngestSettings, clock: Clock, instruments: Instruments
@@ -95,10 +100,18 @@ class FrameWriter:
 
     def flush(self) -> None:
         """Commit what waits, or leave it to the thread that commits now; futures tell when."""
+        if self._take_turn():
+            self._commit_all()
+        self.after_flush()
+
+    def _take_turn(self) -> bool:
+        """Whether this thread is the one that commits now."""
         with self._lock:
-            if self._committing:
-                return
+            is_free = not self._committing
             self._committing = True
+        return is_free
+
+    def _commit_all(self) -> None:
         began = self._clock.monotonic()
         if began - self._busy_until > IDLE_SECONDS:
             self._busy_since = began

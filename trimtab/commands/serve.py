@@ -16,6 +16,7 @@ from controlplane.auth.routes import LOGIN_PATH
 from controlplane.auth.sessions import SessionStore
 from controlplane.clock import SystemClock
 from controlplane.db.database import Database, open_database
+from controlplane.ingest.connections import read_together
 from controlplane.settings import Settings, load_settings
 from migrations.run import upgrade
 from trimtab.allocator import few_arenas
@@ -63,7 +64,7 @@ def command(
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     uvicorn.run(
         app, host=settings.host, port=settings.port, log_level="warning",
-        access_log=False,
+        access_log=False, http=read_together(settings.ingest.gather_seconds),
         ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key,
         timeout_graceful_shutdown=5, timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )  # fmt: skip

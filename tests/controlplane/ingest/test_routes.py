@@ -340,7 +340,7 @@ def test_a_refusal_for_want_of_a_decoder_is_counted(running, monkeypatch):
     def full(*_args):
         raise OverloadedError("512 requests wait to be decoded")
 
-    monkeypatch.setattr(running.plane.decoding, "submit", full)
+    monkeypatch.setattr(running.plane.intake.decoding, "submit", full)
     answer = running.post(export_body(make_frame(0)))
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
     assert 'outcome="overloaded"' in running.plane.instruments.render().decode()
