@@ -55,7 +55,6 @@ from controlplane.scheduling.jobs import leader_jobs
 from controlplane.scraping.scraper import Scraper, observed_engines, scrape_jobs
 from controlplane.settings import Settings
 from controlplane.web.error_pages import error_page, wants_page
-from controlplane.web.headers import SecurityHeaders
 
 LOGGER = logging.getLogger(__name__)
 CLIENT_CLOSED_REQUEST = 499
@@ -165,14 +164,15 @@ class ControlPlane(FastAPI):
     """The application; frames are taken in before the framework's layers.
 
     A fleet posts frames all the time and everything else now and then: routing, dependencies and
-    limits of body size cost the framework as much as all that is done with a frame.
+    limits of body size cost the framework as much as all that is done with a frame. Headers that
+    protect a browser are left out: no browser posts frames.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; the answer to frames has the headers of any other."""
+        """One request."""
         if scope["type"] == "http" and scope["path"] == LOGS_PATH and scope["method"] == "POST":
             scope["app"] = self
-            await _FRAMES(scope, receive, send)
+            await _take_frames(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
@@ -189,9 +189,6 @@ async def _take_frames(scope: Scope, receive: Receive, send: Send) -> None:
         LOGGER.exception("taking in frames failed")
         response = await _on_unforeseen(request, error)
     await response(scope, receive, send)
-
-
-_FRAMES = SecurityHeaders(_take_frames)
 
 
 def create_app(

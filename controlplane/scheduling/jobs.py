@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
@@ -104,10 +105,12 @@ class Jobs:
             timezone="UTC",
         )  # fmt: skip
         scheduler.add_listener(self._on_error, EVENT_JOB_ERROR)
+        # What is due every second is due at the same moment: a wake-up costs more than most jobs.
+        first = datetime.now(UTC) + timedelta(seconds=1)  # noqa: TID251 - as the scheduler does
         for job in self._jobs:
             scheduler.add_job(
                 self.run, "interval", args=[job], seconds=job.seconds, id=job.name, name=job.name,
-                jitter=min(1.0, job.seconds / 20),
+                start_date=first, jitter=min(1.0, job.seconds / 20) if job.seconds > 1 else None,
             )  # fmt: skip
         scheduler.start()
         self._scheduler = scheduler
