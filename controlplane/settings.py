@@ -90,7 +90,7 @@ class HistorySettings(Section):
     rollup_10s_hours: int = Field(default=24, ge=1, le=24 * 366)
     rollup_1m_days: int = Field(default=14, ge=1, le=3660)
     rollup_1h_days: int = Field(default=366, ge=1, le=3660)
-    cache_bytes: int = Field(default=64 * 1024 * 1024, ge=0, le=64 * 1024**3)
+    cache_bytes: int = Field(default=32 * 1024 * 1024, ge=0, le=64 * 1024**3)
 
 
 class ScrapeSettings(Section):

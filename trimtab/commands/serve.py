@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 import uvicorn
-from uvicorn.main import STARTUP_FAILURE
 
 from controlplane.app import create_app
 from controlplane.audit import access_changes
@@ -32,6 +31,8 @@ _LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 KEEP_ALIVE_SECONDS = 75
 """An engine posts once a second; one that stalls for a moment need not connect again."""
 COLLECT_AFTER = 20_000
+NOT_STARTED = 3
+"""The exit status that uvicorn has for it."""
 
 
 @click.command(epilog="Example: trimtab serve --port 8700 --login")
@@ -75,7 +76,7 @@ def command(
     with suppress(KeyboardInterrupt):
         server.run()
     if not server.started:
-        raise SystemExit(STARTUP_FAILURE)
+        raise SystemExit(NOT_STARTED)
 
 
 class _Server(uvicorn.Server):
