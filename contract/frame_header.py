@@ -45,8 +45,11 @@ def _header(text: bytes) -> FrameHeader:
 
 @lru_cache(_KEPT_LISTS)
 def _known(rest: bytes) -> Listing | None:
-    """The list, of what follows its name; None where more follows than the object's end."""
+    """The list, of what follows its name; None where that is not the list and the object's end."""
+    listed = rest.rstrip()
+    if not listed.endswith(b"}"):
+        return None
     try:
-        return array_list(json.loads(rest.rstrip().removesuffix(b"}")))
+        return array_list(json.loads(listed[:-1]))
     except (ValueError, RecursionError):  # FrameError is a ValueError: the whole says what is wrong
         return None

@@ -46,7 +46,6 @@ _SECONDS: ColumnElement[float] = literal_column("60.0")
 _TABLES = Base.metadata.tables
 _RING, _CHUNK = _TABLES["load_ring"].c, _TABLES["load_chunk"].c
 _ENGINE: BindParameter[str] = bindparam("engine")
-_ORDINALS: BindParameter[Any] = bindparam("ordinals", expanding=True)
 # Built once, of tables rather than mapped classes: 64 engines are sealed in a row.
 _OF_MINUTE = (
     select(_RING.ordinal, _RING.payload)
@@ -58,9 +57,16 @@ _OF_MINUTE = (
     )
     .order_by(_RING.started, _RING.sequence)
 )
+# What came after the minute was read has a higher ordinal.
 _MARK = (
     update(_TABLES["load_ring"])
-    .where(_RING.engine_id == _ENGINE, _RING.ordinal.in_(_ORDINALS), ~_RING.sealed)
+    .where(
+        _RING.engine_id == _ENGINE,
+        _RING.ordinal.between(bindparam("first"), bindparam("last")),
+        _RING.started >= bindparam("t0"),
+        _RING.started < bindparam("end"),
+        ~_RING.sealed,
+    )
     .values(sealed=True)
 )
 _LAST_PART = select(func.max(_CHUNK.part)).where(
@@ -158,21 +164,28 @@ def store(session: Session, due: Due, prepared: Prepared) -> int:
     Raises:
         ConflictError: another process sealed some of them; roll back.
     """
+    if not prepared.ordinals:
+        return 0
     connection = session.connection()
-    marked = connection.execute(_MARK, {"engine": due.engine_id, "ordinals": prepared.ordinals})
+    first, last = min(prepared.ordinals), max(prepared.ordinals)
+    marked = connection.execute(
+        _MARK,
+        {"engine": due.engine_id, "first": first, "last": last, "t0": due.t0,
+         "end": due.t0 + MINUTE},
+    )  # fmt: skip
     if marked.rowcount != len(prepared.ordinals):
         raise ConflictError(f"minute {due.t0} of {due.engine_id} was sealed by another process")
     if not prepared.chunk:
         return 0
     stack = prepared.stack
-    last = connection.scalar(_LAST_PART, {"engine": due.engine_id, "t0": due.t0})
-    part = 0 if last is None else last + 1
+    newest = connection.scalar(_LAST_PART, {"engine": due.engine_id, "t0": due.t0})
+    part = 0 if newest is None else newest + 1
     connection.execute(
         insert(_TABLES["load_chunk"]),
         {
             "engine_id": due.engine_id, "t0": due.t0, "part": part, "frames": len(stack.headers),
-            "counts": stack.numbers, "first_ordinal": min(prepared.ordinals),
-            "last_ordinal": max(prepared.ordinals), "codec": CODEC, "payload": prepared.chunk,
+            "counts": stack.numbers, "first_ordinal": first, "last_ordinal": last,
+            "codec": CODEC, "payload": prepared.chunk,
         },
     )  # fmt: skip
     earlier = earlier_parts(session, due.engine_id, due.t0, part) if part else []

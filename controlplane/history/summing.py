@@ -34,12 +34,11 @@ class WindowSum:
         self.tokens = [0, 0]
         self.live_biases: list[str] = []
 
-    def add(self, frame: Frame) -> None:
-        """Add one frame. Frames may come in any order; the newest header is kept."""
-        self.add_stack(stack_frames([frame]))
-
     def add_stack(self, stack: Stack, first: int = 0, end: int | None = None) -> None:
-        """Add the frames of a stack from index `first` up to `end`, oldest first."""
+        """Add the frames of a stack from index `first` up to `end`, oldest first.
+
+        Stacks may come in any order; the newest header is kept.
+        """
         stop = len(stack.headers) if end is None else end
         for generations, group in groupby(
             range(first, stop), key=lambda index: stack.headers[index].generations

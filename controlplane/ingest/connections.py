@@ -2,9 +2,10 @@
 
 A request that is read alone, every fifteen milliseconds, costs several times what it costs among
 others: the processor has slept meanwhile, and its caches hold something else. So where many engines
-send, what they send waits in their sockets, and twice a second it is read, all at once. Nothing
-else is kept waiting: a socket that rests becomes readable when a large request comes, or the end of
-the connection; and one on which something else was asked does not rest.
+send now and then, what they send waits in their sockets, and twice a second it is read, all at
+once. Nobody else is kept waiting: a socket that rests becomes readable when a large request comes,
+or the end of the connection; and a connection does not rest that sends one request after the other
+(an engine that has buffered, a Collector between), or on which something else was asked.
 
 A socket rests by its low-water mark (`SO_RCVLOWAT`, socket(7)): the kernel does not call it
 readable below so many bytes. Where there is none (Windows), no connection rests.
@@ -12,6 +13,7 @@ readable below so many bytes. Where there is none (Windows), no connection rests
 
 import asyncio
 import socket
+from collections.abc import Iterable
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -25,35 +27,92 @@ OPEN_SECONDS = 0.005
 _LOW_WATER = getattr(socket, "SO_RCVLOWAT", None)
 
 
-def read_together(seconds: float) -> type[HttpToolsProtocol]:
-    """The protocol of a server that reads engines' connections every `seconds`; 0: at any time."""
-    if not seconds or _LOW_WATER is None:
-        return HttpToolsProtocol
-    together = _Together(seconds)
+class ReadTogether:
+    """The idle connections of one server. Its protocol and timers belong to one event loop.
 
-    class Connection(_EngineConnection):
-        """One of this server's connections."""
+    Attributes:
+        seconds: from one reading to the next; 0 reads at any time.
+    """
 
-        def rest(self) -> None:
-            together.rest(self)
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._idle: set[_EngineConnection] = set()
+        self._is_due = False
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            together.forget(self)
-            super().connection_lost(exc)
+    def protocol(self) -> type[HttpToolsProtocol]:
+        """What the server makes of each connection."""
+        if not self.seconds or _LOW_WATER is None:
+            return HttpToolsProtocol
+        together = self
 
-    return Connection
+        class Connection(_EngineConnection):
+            """One of this server's connections."""
+
+            def answered(self) -> None:
+                together.answered(self)
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                together.forget(self)
+                super().connection_lost(exc)
+
+        return Connection
+
+    def answered(self, connection: "_EngineConnection") -> None:
+        """A small request with frames was answered: it rests if nothing was there to read before.
+
+        A connection whose request was there at the first reading after its last answer sends as
+        fast as it is answered.
+        """
+        was_quiet, connection.is_quiet = connection.is_quiet, False
+        self._idle.add(connection)
+        if was_quiet:
+            self._let_rest([connection])
+        if not self._is_due:
+            self._is_due = True
+            connection.loop.call_later(self.seconds, self._open, connection.loop)
+
+    def forget(self, connection: "_EngineConnection") -> None:
+        """It is lost."""
+        self._idle.discard(connection)
+
+    def _let_rest(self, connections: Iterable["_EngineConnection"]) -> None:
+        if len(self._idle) >= MANY:
+            for connection in connections:
+                connection.readable_from(LARGE)
+
+    def _open(self, loop: asyncio.AbstractEventLoop) -> None:
+        for connection in self._idle:
+            connection.has_begun = False
+            connection.readable_from(1)
+        loop.call_later(OPEN_SECONDS, self._close, loop)
+
+    def _close(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Those on which nothing came rest."""
+        self._idle = {connection for connection in self._idle if connection.is_idle}
+        quiet = [connection for connection in self._idle if not connection.has_begun]
+        for connection in quiet:
+            connection.is_quiet = True
+        self._let_rest(quiet)
+        self._is_due = bool(self._idle)
+        if self._is_due:
+            loop.call_later(max(self.seconds - OPEN_SECONDS, 0.0), self._open, loop)
 
 
 class _EngineConnection(HttpToolsProtocol):
-    """A connection that rests once frames that came on it were answered.
+    """A connection that tells when frames that came on it were answered.
 
-    Not after a large request: an engine that sends what it has buffered waits for each answer.
+    Attributes:
+        has_begun: whether a request has come since it was last set to false.
+        is_quiet: whether nothing was there at a reading since the last answer.
     """
 
+    has_begun = is_quiet = False
     _body_bytes = 0
     _socket: socket.socket | None = None
+    _low_water = 1
 
     def on_message_begin(self) -> None:
+        self.has_begun = True
         self._body_bytes = 0
         super().on_message_begin()
 
@@ -64,11 +123,12 @@ class _EngineConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.is_idle and self._body_bytes < LARGE and self.scope["path"] == LOGS_PATH:
-            self.rest()
+            self.answered()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._socket is not None:
             self._socket.detach()  # the event loop closes it
+            self._socket = None
         super().connection_lost(exc)
 
     @property
@@ -76,51 +136,15 @@ class _EngineConnection(HttpToolsProtocol):
         """Whether all that came was answered, and more may come."""
         return self.cycle.response_complete and not self.transport.is_closing()
 
-    def rest(self) -> None:
-        """Frames were answered, and nothing else has come."""
+    def answered(self) -> None:
+        """A small request with frames was answered, and nothing else has come."""
         raise NotImplementedError
 
     def readable_from(self, size: int) -> None:
         """Be called readable once so many bytes have come."""
+        if size == self._low_water or self.transport.is_closing():
+            return
         if self._socket is None:
             self._socket = socket.socket(fileno=self.transport.get_extra_info("socket").fileno())
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
-
-
-class _Together:
-    """The resting connections of one server. For its event loop alone."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._resting: set[_EngineConnection] = set()
-        self._is_due = False
-
-    def rest(self, connection: _EngineConnection) -> None:
-        """Its next request is read with those of others."""
-        self._resting.add(connection)
-        if len(self._resting) >= MANY:
-            connection.readable_from(LARGE)
-        if not self._is_due:
-            self._is_due = True
-            connection.loop.call_later(self._seconds, self._open, connection.loop)
-
-    def forget(self, connection: _EngineConnection) -> None:
-        """It is lost."""
-        self._resting.discard(connection)
-
-    def _open(self, loop: asyncio.AbstractEventLoop) -> None:
-        for connection in self._resting:
-            if not connection.transport.is_closing():
-                connection.readable_from(1)
-        loop.call_later(OPEN_SECONDS, self._close, loop)
-
-    def _close(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Those that are not busy rest again."""
-        self._resting = {connection for connection in self._resting if connection.is_idle}
-        self._is_due = bool(self._resting)
-        if not self._resting:
-            return
-        if len(self._resting) >= MANY:
-            for connection in self._resting:
-                connection.readable_from(LARGE)
-        loop.call_later(self._seconds - OPEN_SECONDS, self._open, loop)
+        self._low_water = size

@@ -1,12 +1,17 @@
 """Stacks of frames: the same as the frames one by one, whatever each of them holds."""
 
+import struct
+import zlib
+
 import numpy as np
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.frame import ARRAYS
+from contract.frame_arrays import FrameError
 from contract.frame_codec import Frame, decode, encode
-from contract.frame_stack import decode_stack, stack_frames
+from contract.frame_stack import decode_stack, stack_frames, verify
 from tests.support.frames import make_frame
 
 NAMES = ("assignments", "overflow", "executed", "ttft", "a2a_layer", "required_max")
@@ -21,6 +26,7 @@ def some_frames(draw) -> list[Frame]:
             i,
             arrays=draw(st.lists(st.sampled_from(NAMES), unique=True)),
             layers=draw(st.sampled_from([0, 1, 3])),
+            experts=draw(st.sampled_from([4, 500])),
             ranks=draw(st.integers(1, 3)),
             fill=draw(st.sampled_from([0, 1, 300, 70_000, 20_000_000])),
             rng=rng,
@@ -54,6 +60,45 @@ def test_frames_decoded_together_are_those_decoded_one_by_one(frames):
     assert not damaged
     one_by_one = [decode(data) for data in packed]
     assert all(_same(*pair) for pair in zip(stack.frames(), one_by_one, strict=True))
+
+
+def _with_another_value(packed: bytes, at: int) -> bytes:
+    """The frame with one byte of its values changed, under a right crc."""
+    prefix = struct.Struct("<4sBIII")
+    magic, version, header_bytes, _, _ = prefix.unpack_from(packed)
+    header = packed[prefix.size : prefix.size + header_bytes]
+    payload = bytearray(zstandard.decompress(packed[prefix.size + header_bytes :]))
+    payload[at] ^= 1
+    packed_again = zstandard.compress(bytes(payload))
+    crc = zlib.crc32(packed_again, zlib.crc32(header))
+    return prefix.pack(magic, version, len(header), len(packed_again), crc) + header + packed_again
+
+
+@settings(deadline=None)
+@given(some_frames(), st.data())
+def test_frames_verified_together_are_those_that_decode(frames, data):
+    packed = [encode(frame) for frame in frames]
+    for index, frame in enumerate(frames):
+        if any(values.size for values in frame.arrays.values()) and data.draw(st.booleans()):
+            packed[index] = _with_another_value(packed[index], data.draw(st.sampled_from([-1, 0])))
+    expected: list[object] = []
+    for one in packed:
+        try:
+            expected.append(decode(one).header)
+        except FrameError as error:
+            expected.append(str(error))
+    found = [str(one) if isinstance(one, FrameError) else one for one in verify(packed)]
+    assert found == expected
+
+
+def test_what_is_verified_does_not_depend_on_how_much_is_held_at_once(monkeypatch):
+    packed = [encode(make_frame(i, layers=3, experts=500, fill=9)) for i in range(5)]
+    packed[3] = _with_another_value(packed[3], -1)
+    monkeypatch.setattr("contract.frame_stack._CHECKED_BYTES", 1)
+    assert [isinstance(found, FrameError) for found in verify(packed)] == [False] * 3 + [
+        True,
+        False,
+    ]
 
 
 def test_an_array_is_held_as_narrow_as_its_counts():

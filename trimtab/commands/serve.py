@@ -18,7 +18,7 @@ from controlplane.auth.routes import LOGIN_PATH
 from controlplane.auth.sessions import SessionStore
 from controlplane.clock import SystemClock
 from controlplane.db.database import Database, open_database
-from controlplane.ingest.connections import read_together
+from controlplane.ingest.connections import ReadTogether
 from controlplane.settings import Settings, load_settings
 from migrations.run import upgrade
 from trimtab.allocator import few_arenas
@@ -68,7 +68,8 @@ def command(
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     serving = uvicorn.Config(
         app, host=settings.host, port=settings.port, log_level="warning",
-        access_log=False, server_header=False, http=read_together(settings.ingest.gather_seconds),
+        access_log=False, server_header=False,
+        http=ReadTogether(settings.ingest.gather_seconds).protocol(),
         ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key,
         timeout_graceful_shutdown=5, timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )  # fmt: skip

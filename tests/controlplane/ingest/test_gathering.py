@@ -56,7 +56,7 @@ def test_a_pause_ends_by_itself():
 
 def test_what_has_gathered_is_handed_over_together():
     batches: list[list[int]] = []
-    gathering = Gathering(1, LONG, 99, lambda batch: batches.append(list(batch)))
+    gathering: Gathering[int] = Gathering(1, LONG, 99, lambda batch: batches.append(list(batch)))
     for n in range(BATCH):
         gathering.submit(n)
     gathering.close()
