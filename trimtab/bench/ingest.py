@@ -10,6 +10,7 @@ installed.
 """
 
 import math
+import os
 import sqlite3
 import tempfile
 import threading
@@ -31,6 +32,7 @@ from trimtab.bench.plane import (
     in_threads,
     require_stored,
     running_plane,
+    stolen_seconds,
 )
 from trimtab.bench.reference_load import LOAD_COUNTS
 from trimtab.bench.stream import Stream, require_on_time, wait_until
@@ -147,9 +149,12 @@ def _fleet() -> list[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with running_plane(f"sqlite:///{folder}/bench.db", folder, ENGINES) as plane:
-            share, late = _one_hertz(plane, FLEET_MINUTES)
+            share, late, stolen = _one_hertz(plane, FLEET_MINUTES)
             rss = plane.peak_rss_mb()
-    told = f"{len(ENGINES)} engines, {FLEET_MINUTES} min, all sealed; {late} posts over 1 s late"
+    told = (
+        f"{len(ENGINES)} engines, {FLEET_MINUTES} min, all sealed; {late} posts over 1 s late; "
+        f"{stolen:.1%} of this machine's time was taken by its host"
+    )
     return [
         Figure(
             name="ingest.fleet64.core_share", value=share, unit="cores", goal=0.10, compare="<=",
@@ -162,19 +167,21 @@ def _fleet() -> list[Figure]:
     ]  # fmt: skip
 
 
-def _one_hertz(plane: RunningPlane, minutes: int) -> tuple[float, int]:
-    """The share of one core over whole minutes, and how many posts were late."""
+def _one_hertz(plane: RunningPlane, minutes: int) -> tuple[float, int, float]:
+    """The share of one core over whole minutes, how many posts were late, the share stolen."""
     second = time.time() % 60  # noqa: TID251 - minutes are sealed by the wall clock
     settle = SETTLE_SECONDS + (HALF_PAST - second - SETTLE_SECONDS) % 60
     seconds = math.ceil(settle) + 60 * minutes + 1
     with Stream(plane, seconds) as stream:
         wait_until(time.perf_counter() + settle)
-        began, cpu = time.perf_counter(), plane.cpu_seconds()
+        began, cpu, stolen = time.perf_counter(), plane.cpu_seconds(), stolen_seconds()
         wait_until(began + 60 * minutes)
-        share = (plane.cpu_seconds() - cpu) / (time.perf_counter() - began)
+        seconds_measured = time.perf_counter() - began
+        share = (plane.cpu_seconds() - cpu) / seconds_measured
+        stolen = (stolen_seconds() - stolen) / (seconds_measured * (os.cpu_count() or 1))
         sent = require_on_time(stream.finish())
     require_stored(plane, seconds)
-    return share, sent.late
+    return share, sent.late, stolen
 
 
 def _row_per_count() -> Figure:

@@ -57,6 +57,12 @@ class ProcessCost:
         raise RuntimeError(f"/proc/{self.pid}/status has no {field}")
 
 
+def stolen_seconds() -> float:
+    """Processor time that the host of this machine has given to others, all cores together."""
+    fields = Path("/proc/stat").read_text("ascii").splitlines()[0].split()
+    return int(fields[8]) / _CLOCK_TICKS
+
+
 class RunningPlane(ProcessCost):
     """Where it listens, its process, and a telemetry token for each engine."""
 
