@@ -62,7 +62,8 @@ class IngestSettings(Section):
         max_inflated_bytes: of a request after decompression, else 413.
         queue_frames: frames that may wait for the writer, requests for a decoder, else 429.
         batch_frames: frames of one transaction at most.
-        gather_seconds: after some requests were decoded, how long the next ones gather.
+        gather_seconds: how often the connections of many engines are read together, and how long
+            after some requests were decoded the next ones gather; 0 for neither.
         decode_threads: threads that decode off the event loop.
     """
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
+from controlplane.allocator import give_back_free
 from controlplane.errors import ConflictError
 from controlplane.history import hours, partitions, retention, sealing
 from controlplane.history.history import History
@@ -70,6 +71,8 @@ class Upkeep:
             sealed = self._seal_minute(minute)
             frames += sealed
             minutes += 1 if sealed else 0
+        if minutes:
+            give_back_free()
         return SealReport(minutes, frames)
 
     def roll_hours(self) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import uvicorn
 
+from controlplane.allocator import few_arenas
 from controlplane.app import create_app
 from controlplane.audit import access_changes
 from controlplane.auth.roles import Role
@@ -21,7 +22,6 @@ from controlplane.db.database import Database, open_database
 from controlplane.ingest.connections import ReadTogether
 from controlplane.settings import Settings, load_settings
 from migrations.run import upgrade
-from trimtab.allocator import few_arenas
 from trimtab.commands.options import at_the_shell, config_option, one_sentence_errors
 from trimtab.errors import InputError
 
