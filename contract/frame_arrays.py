@@ -84,10 +84,15 @@ class Layout(NamedTuple):
 
 
 class Listing:
-    """The arrays of a frame in their order; what follows from it is worked out once."""
+    """The arrays of a frame in their order; what follows from it is worked out once.
+
+    Attributes:
+        fits: the topology of the last header that the shapes were found to be right for.
+    """
 
     def __init__(self, entries: Iterable[Listed]) -> None:
         self.entries = tuple(entries)
+        self.fits: tuple[int, ...] | None = None
         self._layout: Layout | None = None
 
     def layout(self, available: int) -> Layout:

@@ -128,10 +128,14 @@ def check_shapes(header: FrameHeader, listed: Listing) -> None:
     Raises:
         FrameError: one has not.
     """
+    topology = (header.layers, header.experts, header.ranks, len(header.generations))
+    if topology == listed.fits:
+        return
     expected = _shapes(tuple(header.sizes().items()))
     for name, _, shape in listed.entries:
         if shape != expected.get(name, shape):
             raise FrameError("shape", f"{name} has shape {shape}, not {expected[name]}")
+    listed.fits = topology
 
 
 @lru_cache(64)
