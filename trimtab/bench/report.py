@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
 from trimtab.bench.figure import Figure
@@ -10,16 +11,17 @@ _WORD = {True: "holds", False: "MISSED", None: "-"}
 
 
 def table(title: str, figures: Sequence[Figure]) -> Table:
-    """One benchmark in the terminal."""
-    view = Table(title=title)
-    view.add_column("figure", no_wrap=True)
-    for heading in ("value", "interval", "unit", "goal", "", "against"):
-        view.add_column(heading)
+    """One benchmark in the terminal: two lines a figure or more, so that 80 columns hold it."""
+    view = Table(title=title, show_lines=True)
+    view.add_column("figure, and what it is held against", overflow="fold", ratio=1)
+    view.add_column("value", no_wrap=True)
+    view.add_column("goal", no_wrap=True)
     for figure in figures:
-        view.add_row(
-            figure.name, _number(figure.value), _interval(figure), figure.unit, _goal(figure),
-            _WORD[figure.holds], figure.against,
-        )  # fmt: skip
+        value = f"{_number(figure.value)} {figure.unit}"
+        goal = "" if figure.goal is None else f"{_goal(figure)}\n{_WORD[figure.holds]}"
+        interval = "" if figure.low is None else f"\n{_interval(figure)}"
+        against = f"\n{escape(figure.against)}" if figure.against else ""
+        view.add_row(f"[bold]{escape(figure.name)}[/]{against}", value + interval, goal)
     return view
 
 
