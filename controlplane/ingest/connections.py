@@ -112,6 +112,7 @@ class _EngineConnection(HttpToolsProtocol):
     _low_water = 1
 
     def on_message_begin(self) -> None:
+        self.readable_from(1)  # whatever of a large request comes later
         self.has_begun = True
         self._body_bytes = 0
         super().on_message_begin()
@@ -122,7 +123,9 @@ class _EngineConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.is_idle and self._body_bytes < LARGE and self.scope["path"] == LOGS_PATH:
+        if self._body_bytes >= LARGE:
+            self.is_quiet = False  # what an engine has buffered comes request after request
+        elif self.is_idle and self.scope["path"] == LOGS_PATH:
             self.answered()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -131,6 +131,24 @@ def test_a_large_request_on_a_resting_connection_is_read_at_once():
         assert [_post(engine, BIG) for _ in range(3)] == [200] * 3
 
 
+def test_what_follows_a_large_request_does_not_wait():
+    with serving(SOON) as site:
+        engine = site.resting(2 * MANY)[-1]
+        assert [_post(engine, body) for body in (BIG, SMALL, SMALL)] == [200] * 3
+
+
+def test_the_end_of_a_large_request_may_come_later():
+    with serving(SOON) as site:
+        engine = site.resting(2 * MANY)[-1]
+        engine.putrequest("POST", LOGS_PATH)
+        engine.putheader("Content-Length", str(len(BIG) + len(SMALL)))
+        engine.endheaders(BIG)
+        time.sleep(0.1)
+        engine.send(SMALL)
+        assert _answer(engine) == 200
+        assert site.app.came[-1] == (LOGS_PATH, len(BIG) + len(SMALL))
+
+
 def test_a_connection_that_sends_as_fast_as_it_is_answered_does_not_rest():
     with serving(0.2) as site:
         busy = site.engines(2 * MANY)[-1]
