@@ -14,6 +14,7 @@ readable below so many bytes. Where there is none (Windows), no connection rests
 import asyncio
 import socket
 from collections.abc import Iterable
+from typing import ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -43,19 +44,7 @@ class ReadTogether:
         """What the server makes of each connection."""
         if not self.seconds or _LOW_WATER is None:
             return HttpToolsProtocol
-        together = self
-
-        class Connection(_EngineConnection):
-            """One of this server's connections."""
-
-            def answered(self) -> None:
-                together.answered(self)
-
-            def connection_lost(self, exc: Exception | None) -> None:
-                together.forget(self)
-                super().connection_lost(exc)
-
-        return Connection
+        return type("EngineConnection", (_EngineConnection,), {"together": self})
 
     def answered(self, connection: "_EngineConnection") -> None:
         """A small request with frames was answered: it rests if nothing was there to read before.
@@ -102,10 +91,12 @@ class _EngineConnection(HttpToolsProtocol):
     """A connection that tells when frames that came on it were answered.
 
     Attributes:
+        together: the idle connections of its server.
         has_begun: whether a request has come since it was last set to false.
         is_quiet: whether nothing was there at a reading since the last answer.
     """
 
+    together: ClassVar[ReadTogether]
     has_begun = is_quiet = False
     _body_bytes = 0
     _socket: socket.socket | None = None
@@ -126,9 +117,10 @@ class _EngineConnection(HttpToolsProtocol):
         if self._body_bytes >= LARGE:
             self.is_quiet = False  # what an engine has buffered comes request after request
         elif self.is_idle and self.scope["path"] == LOGS_PATH:
-            self.answered()
+            self.together.answered(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.together.forget(self)
         if self._socket is not None:
             self._socket.detach()  # the event loop closes it
             self._socket = None
@@ -138,10 +130,6 @@ class _EngineConnection(HttpToolsProtocol):
     def is_idle(self) -> bool:
         """Whether all that came was answered, and more may come."""
         return self.cycle.response_complete and not self.transport.is_closing()
-
-    def answered(self) -> None:
-        """A small request with frames was answered, and nothing else has come."""
-        raise NotImplementedError
 
     def readable_from(self, size: int) -> None:
         """Be called readable once so many bytes have come."""

@@ -55,7 +55,7 @@ class Intake:
         self.settings = settings
         self.instruments = instruments
         self._writer = writer
-        self._answers: deque[_Answer] = deque()
+        self._settled: deque[_Settled] = deque()
         self.decoding: Gathering[_Request] = Gathering(
             settings.decode_threads, settings.gather_seconds, settings.queue_frames, self._handle
         )
@@ -69,13 +69,13 @@ class Intake:
             OverloadedError: no decoder has room (the body counts as one frame), or the writer.
             StorageError: the database cannot take its frames; none was stored.
         """
-        answer = _Answer()
+        answer: _Answer = asyncio.get_running_loop().create_future()
         try:
             self.decoding.submit(_Request(sent, answer), len(sent.body))
         except OverloadedError as error:
             self.count(sent.engine_id, error.kind)
             raise
-        return await answer.future
+        return await answer
 
     def close(self) -> None:
         """Store and answer what waits; whoever comes later is not served."""
@@ -87,21 +87,20 @@ class Intake:
         counter.labels(engine_id, outcome).inc(frames)
 
     def _settle(self, answer: "_Answer", value: Taken | BaseException) -> None:
-        answer.settle(value)
-        self._answers.append(answer)
+        self._settled.append((answer, value))
 
     def _deliver(self) -> None:
         """What was settled, by whichever thread."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[_Answer]] = {}
-        while self._answers:
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Settled]] = {}
+        while self._settled:
             try:
-                answer = self._answers.popleft()
+                answer, value = self._settled.popleft()
             except IndexError:
                 break  # another thread was quicker
-            by_loop.setdefault(answer.loop, []).append(answer)
-        for loop, answers in by_loop.items():
+            by_loop.setdefault(answer.get_loop(), []).append((answer, value))
+        for loop, settled in by_loop.items():
             try:
-                loop.call_soon_threadsafe(_deliver, answers)
+                loop.call_soon_threadsafe(_deliver, settled)
             except RuntimeError:
                 logger.info("frames were handled after the event loop had ended")
 
@@ -109,7 +108,7 @@ class Intake:
         """Decode the requests of a batch together, and commit their frames."""
         read: list[tuple[_Request, LogBodies]] = []
         for request in batch:
-            if request.answer.future.cancelled():
+            if request.answer.cancelled():
                 continue  # the client is gone
             try:
                 read.append((request, self._read(request.sent)))
@@ -168,32 +167,21 @@ class Intake:
         self._settle(answer, error)
 
 
-class _Answer:
-    """What a task of an event loop waits for, settled in any thread."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Taken] = self.loop.create_future()
-        self._settled: Taken | BaseException | None = None
-
-    def settle(self, value: Taken | BaseException) -> None:
-        self._settled = value
-
-    def deliver(self) -> None:
-        """In the event loop."""
-        if self.future.done():
-            return  # nobody waits: the client has gone away
-        if isinstance(self._settled, BaseException):
-            self.future.set_exception(self._settled)
-        elif self._settled is not None:
-            self.future.set_result(self._settled)
-
-
 class _Request(NamedTuple):
     sent: Sent
-    answer: _Answer
+    answer: "_Answer"
 
 
-def _deliver(answers: Sequence[_Answer]) -> None:
-    for answer in answers:
-        answer.deliver()
+_Answer = asyncio.Future[Taken]
+"""What a task waits for: settled in any thread, delivered in its event loop."""
+_Settled = tuple[_Answer, Taken | BaseException]
+
+
+def _deliver(settled: Sequence[_Settled]) -> None:
+    for answer, value in settled:
+        if answer.done():
+            continue  # nobody waits: the client has gone away
+        if isinstance(value, BaseException):
+            answer.set_exception(value)
+        else:
+            answer.set_result(value)
