@@ -222,7 +222,7 @@ def unpack(payload: bytes, listed: Listing) -> dict[str, Counts]:
 
 
 def wrong_totals(payloads: Sequence[bytes], listed: Listing) -> dict[int, FrameError]:
-    """What `unpack` would raise for payloads of one layout, by their place; unpacks none of them."""
+    """What `unpack` would raise for payloads of one layout, by their place; none is unpacked."""
     layout = listed.layout(len(payloads[0]))
     octets = _stacked(payloads)
     return _wrong_totals(octets, _small_values(octets, layout), listed, layout)
