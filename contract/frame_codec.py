@@ -42,7 +42,6 @@ CODEC_VERSION = 1
 _PREFIX = struct.Struct("<4sBIII")
 _MAX_HEADER_BYTES = 256 * 1024
 _MAX_PAYLOAD_BYTES = 128 * 1024 * 1024
-_LEVEL = 3
 MOST = 0xFFFFFFFF
 """The largest count that an array can hold."""
 
@@ -85,8 +84,8 @@ def encode(frame: Frame) -> bytes:
         parts += pack(checked, width)
     body = frame.header.model_dump(mode="json")
     body["_arrays"] = listed
-    header = compress(json.dumps(body, separators=(",", ":")).encode(), _LEVEL)
-    payload = compress_parts(parts, _LEVEL)
+    header = compress(json.dumps(body, separators=(",", ":")).encode())
+    payload = compress_parts(parts)
     crc = zlib.crc32(payload, zlib.crc32(header))
     packed = _PREFIX.pack(MAGIC, CODEC_VERSION, len(header), len(payload), crc) + header + payload
     if len(packed) > MAX_FRAME_BYTES:

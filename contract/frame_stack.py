@@ -8,6 +8,7 @@ them one by one.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ from contract.frame_codec import Counts, Frame, check_shapes, unfold
 
 _CHECKED_BYTES = 1024 * 1024
 """Payloads that are held until they are checked together."""
+
+SMALL = 4096
+"""Values of an array that is not worth a call of its own: most arrays, so what counts is calls."""
 
 Stacked = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -37,7 +41,19 @@ class Column(NamedTuple):
     values: Stacked
 
 
-@dataclass(frozen=True, slots=True)
+class SideBySide(NamedTuple):
+    """The small arrays that every frame has, by name, as one.
+
+    Attributes:
+        columns: of these arrays.
+        values: [frames, cells], the cells of one array after those of the one before.
+    """
+
+    columns: Sequence[Column]
+    values: Stacked
+
+
+@dataclass(frozen=True)
 class Stack:
     """Frames array by array.
 
@@ -53,6 +69,19 @@ class Stack:
     def numbers(self) -> int:
         """How many numbers all arrays hold."""
         return sum(column.values.size for column in self.columns)
+
+    @cached_property
+    def small(self) -> SideBySide:
+        """The small arrays that every frame has; no other column has one of their names."""
+        columns = [
+            column for column in self.columns
+            if len(column.holders) == len(self.headers) and column.values[0].size <= SMALL
+        ]  # fmt: skip
+        if not columns:
+            return SideBySide([], np.zeros((len(self.headers), 0), np.uint8))
+        columns.sort(key=lambda column: column.name)
+        flat = [column.values.reshape(len(column.values), -1) for column in columns]
+        return SideBySide(columns, np.concatenate(flat, axis=1))
 
     def frames(self) -> list[Frame]:
         """The same, frame by frame."""

@@ -23,6 +23,9 @@ _WRITE = "trimtab_write"
 _SNAPSHOT = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 _PAGE_SIZE = 8192
 _AUTOCHECKPOINT_PAGES = 4000
+_CACHE_KIB = 8 * 1024
+"""Of each connection: the indices of the ring, which one minute's frames would push out of SQLite's
+own 2 MiB."""
 
 
 class Database:
@@ -128,7 +131,12 @@ def open_database(url: str, *, busy_seconds: float = 5.0) -> Database:
         return Database(create_engine(parsed, pool_pre_ping=True, pool_size=8))
     if parsed.database and parsed.database != ":memory:":
         _make_private(Path(parsed.database))
-    engine = create_engine(parsed, connect_args={"timeout": busy_seconds, "isolation_level": None})
+    # The connection that wrote last is taken next: SQLite empties the cache of any other one.
+    engine = create_engine(
+        parsed,
+        pool_use_lifo=True,
+        connect_args={"timeout": busy_seconds, "isolation_level": None},
+    )
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)
     return Database(engine)
@@ -147,6 +155,7 @@ def _set_pragmas(connection: Any, _record: object) -> None:
         "journal_mode=WAL",
         "synchronous=FULL",
         "foreign_keys=ON",
+        f"cache_size=-{_CACHE_KIB}",
         f"wal_autocheckpoint={_AUTOCHECKPOINT_PAGES}",
     ):
         cursor.execute(f"PRAGMA {pragma}")

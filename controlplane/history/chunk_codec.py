@@ -23,7 +23,6 @@ from contract.frame_stack import Column, Stack
 from contract.zstd_blocks import compress, decompress
 from controlplane.errors import TrimtabError
 from controlplane.history.packing import pack, unpack
-from controlplane.history.planes import Unsigned
 from controlplane.history.series_packing import OCTAVES, pack_octaves
 
 CODEC = "moec-2"
@@ -32,9 +31,6 @@ _VERSION, _NONE_JOINED = 2, 1
 _PREFIX = struct.Struct("<4sBI")
 _INDEX = struct.Struct("<I")
 _MAX_INDEX_BYTES = 64 * 1024 * 1024
-_LEVEL = 3
-_SMALL = 4096
-"""Values of an array that is not worth a blob of its own: most arrays, so what counts is calls."""
 
 
 class CorruptChunkError(TrimtabError):
@@ -45,34 +41,26 @@ class CorruptChunkError(TrimtabError):
 
 def encode_chunk(stack: Stack) -> bytes:
     """Pack frames of one engine, in the given order."""
-    joined: list[Column] = []
     entries: list[dict[str, Any]] = []
     blobs: list[bytes] = []
+    joined = {column.name for column in stack.small.columns}
     for column in sorted(stack.columns, key=lambda column: (column.name, column.values.shape)):
         entry: dict[str, Any] = {"name": column.name, "shape": column.values.shape[1:]}
         entries.append(entry)
-        in_all = len(column.holders) == len(stack.headers)
-        if in_all and column.values[0].size <= _SMALL:
-            joined.append(column)
+        if column.name in joined:
             continue
         entry["codec"], blob = pack(column.values)
         entry["bytes"] = len(blob)
-        if not in_all:
+        if len(column.holders) < len(stack.headers):
             entry["in"] = list(column.holders)
         blobs.append(blob)
-    small = pack_octaves(_side_by_side(joined)) if joined else b""
+    small = pack_octaves(stack.small.values)
     headers = ",".join(header.model_dump_json() for header in stack.headers)
     arrays = json.dumps(entries, separators=(",", ":"))
     text = f'{{"headers":[{headers}],"arrays":{arrays},"joined":{len(small)}}}'
-    index = compress(text.encode(), _LEVEL)
+    index = compress(text.encode())
     rest = _INDEX.pack(len(index)) + index + small + b"".join(blobs)
     return _PREFIX.pack(_MAGIC, _VERSION, zlib.crc32(rest)) + rest
-
-
-def _side_by_side(columns: Sequence[Column]) -> Unsigned:
-    """[T, cells] of all of them."""
-    flat = [column.values.reshape(len(column.values), -1) for column in columns]
-    return np.concatenate(flat, axis=1)
 
 
 def decode_chunk(data: bytes) -> Stack:

@@ -15,7 +15,6 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import zstandard
 
 from controlplane.history import pcodec_packing
@@ -49,7 +48,6 @@ _MAX_NOISE = 0.5
 """Of the counts. A residual has a sign: it has to be half as large to be worth as much."""
 _SAMPLED_ROWS = 2
 _LENGTH = struct.Struct("<I")
-_Totals = npt.NDArray[np.uint64]
 
 
 def pack(values: Unsigned) -> tuple[str, bytes]:
@@ -62,7 +60,7 @@ def pack(values: Unsigned) -> tuple[str, bytes]:
     ):
         return OCTAVES, pack_octaves(values)
     rows = values.reshape(len(values), -1, values.shape[-1])
-    totals = rows.sum(axis=-1, dtype=np.uint64)
+    totals = _row_totals(rows)
     precision = precision_for(rows, totals)
     if precision is None or not _predictable(rows, totals):
         return OCTAVES, pack_octaves(values)
@@ -86,13 +84,20 @@ def unpack(codec: str, data: bytes, shape: Sequence[int]) -> Values:
         raise ValueError(f"packed values are not readable: {error}") from None
 
 
-def _predictable(rows: Unsigned, totals: _Totals) -> bool:
+def _row_totals(rows: Unsigned) -> Unsigned:
+    """[T, rows] of [T, rows, columns]; in 32 bits where no row can exceed them: half the time."""
+    narrow = np.iinfo(rows.dtype).max * rows.shape[-1] < 2**32
+    totals: Unsigned = rows.sum(axis=-1, dtype=np.uint32 if narrow else np.uint64)
+    return totals
+
+
+def _predictable(rows: Unsigned, totals: Unsigned) -> bool:
     """Whether shares that held so far predict the counts, judged on a few rows that hold some."""
     used = np.flatnonzero(totals.any(axis=0))[:_SAMPLED_ROWS]
     return relative_noise(rows[:, used], totals[:, used]) <= _MAX_NOISE
 
 
-def _pack_residual(rows: Unsigned, totals: _Totals, precision: Precision) -> bytes:
+def _pack_residual(rows: Unsigned, totals: Unsigned, precision: Precision) -> bytes:
     """Blocks of rows, to bound the memory; each says which of its rows hold anything.
 
     A block: how long it is, its used rows as bits, and their first frame, totals and residuals.

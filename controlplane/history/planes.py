@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from contract.zstd_blocks import compress_parts, decompress
+from contract.zstd_blocks import Octets, compress_parts, decompress
 
 Values = npt.NDArray[np.uint64]
 Unsigned = npt.NDArray[np.unsignedinteger[Any]]
-_LEVEL = 1
-"""Level 3 takes four times as long, and searches noise for repeats that are not there."""
 
 
 def pack_planes(values: Unsigned) -> bytes:
     """Byte planes of unsigned values, only as many as the largest value needs, zstd."""
-    return compress_parts(list(planes_of(values)), _LEVEL)
+    return compress_parts(list(planes_of(values)))
 
 
 def unpack_planes(data: bytes, shape: Sequence[int]) -> Values:
@@ -34,14 +32,15 @@ def unpack_planes(data: bytes, shape: Sequence[int]) -> Values:
     return values.reshape(tuple(shape))
 
 
-def planes_of(values: Unsigned) -> Iterator[bytes]:
+def planes_of(values: Unsigned) -> Iterator[Octets]:
     """How many planes, as one byte, and the planes, lowest first."""
     width = max(1, (int(values.max(initial=0)).bit_length() + 7) // 8)
     held = next(size for size in (1, 2, 4, 8) if size >= width)
-    octets = np.ascontiguousarray(values, dtype=f"<u{held}").view(np.uint8).reshape(-1, held)
+    rest = np.ascontiguousarray(values, dtype=f"<u{held}").reshape(-1)
     yield bytes([width])
     for plane in range(width):
-        yield octets[:, plane].tobytes()
+        # Cutting off the higher bytes takes a fifth of the time of picking every n-th byte.
+        yield (rest >> 8 * plane if plane else rest).astype(np.uint8).data
 
 
 def values_at(body: bytes, at: int, size: int) -> tuple[Values, int]:

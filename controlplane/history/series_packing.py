@@ -18,8 +18,6 @@ from contract.zstd_blocks import compress_parts, decompress
 from controlplane.history.planes import Unsigned, Values, planes_of, values_at
 
 OCTAVES, SERIES = "octaves", "series"
-_LEVEL = 1
-"""Noise has no repeats to search for; level 3 takes a tenth longer for 0.1 %."""
 _GROUP_VALUES = 128 * 1024
 Order = npt.NDArray[np.intp]
 Grouping = Callable[[Unsigned, int], list[Order]]
@@ -68,7 +66,7 @@ def groups(first: Unsigned, frames: int) -> list[Order]:
 
 def compress(parts: Sequence[Unsigned]) -> bytes:
     """Every part's planes behind a byte that says how many it has."""
-    return compress_parts([octets for part in parts for octets in planes_of(part)], _LEVEL)
+    return compress_parts([octets for part in parts for octets in planes_of(part)])
 
 
 class Reader:

@@ -5,20 +5,21 @@ same counts. An array whose shape changes inside the window (another model, anot
 restarts with the newer shape: two topologies are never added.
 """
 
+import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 
 from contract.frame import ARRAYS, FrameHeader
 from contract.frame_codec import Frame
-from contract.frame_stack import Column, Stack, Stacked, stack_frames
+from contract.frame_stack import SideBySide, Stack, Stacked, stack_frames
 from controlplane.history.window import EngineWindow, Sums
 
 _BY_GENERATION = frozenset(name for name, spec in ARRAYS.items() if spec.dims[0] == "G")
 _LARGEST = 2**32 - 1
-_COUNTED = ("admitted", "finished", "rejected", "failed", "tpot_measured")
 
 
 class WindowSum:
@@ -44,40 +45,66 @@ class WindowSum:
             range(first, stop), key=lambda index: stack.headers[index].generations
         ):
             indices = list(group)
-            for index in indices:
-                self._add_header(stack.headers[index])
-            self._add_columns(stack.columns, generations, indices[0], indices[-1])
+            self._add_headers(stack.headers[indices[0] : indices[-1] + 1])
+            self._add_small(stack.small, generations, indices[0], indices[-1])
+            self._add_large(stack, generations, indices[0], indices[-1])
 
-    def _add_header(self, header: FrameHeader) -> None:
-        self.frames += 1
-        self.covered_seconds += header.interval_seconds
+    def _add_headers(self, headers: Sequence[FrameHeader]) -> None:
+        self.frames += len(headers)
+        self.covered_seconds = sum(
+            (header.interval_seconds for header in headers), self.covered_seconds
+        )
+        for header in headers:
+            self._see_header(header)
+            for phase, tokens in enumerate(header.tokens):
+                self.tokens[phase] += tokens
+            if header.live_bias is not None:
+                self._see_bias(header.live_bias)
+        for name, value_of in _SCALARS.items():
+            self.scalars[name] = sum(map(value_of, headers), self.scalars.get(name, 0))
+
+    def _see_header(self, header: FrameHeader) -> None:
+        """Keep the newest."""
         newest = self.header
         if newest is None or header.started_unix_seconds >= newest.started_unix_seconds:
             self.header = header
-        self._add_scalars(header)
 
-    def _add_columns(
-        self, columns: Sequence[Column], generations: tuple[int, ...], first: int, last: int
+    def _add_small(
+        self, small: SideBySide, generations: tuple[int, ...], first: int, last: int
     ) -> None:
-        """Add arrays of the frames `first` to `last`, which share their generations."""
-        within = [(column, *_within(column.holders, first, last)) for column in columns]
+        """Add the small arrays of the frames `first` to `last`, which share their generations."""
+        total = np.add.reduce(small.values[first : last + 1], axis=0, dtype=np.uint64)
+        end = 0
+        for column in small.columns:
+            shape = column.values.shape[1:]
+            begin, end = end, end + math.prod(shape)
+            self._add_array(column.name, total[begin:end].reshape(shape), generations)
+
+    def _add_large(self, stack: Stack, generations: tuple[int, ...], first: int, last: int) -> None:
+        """Add the other arrays of these frames."""
+        small = {column.name for column in stack.small.columns}
+        within = [
+            (column, *_within(column.holders, first, last))
+            for column in stack.columns
+            if column.name not in small
+        ]
         held = [(column, begin, end) for column, begin, end in within if begin < end]
         # Of two shapes of one array, the one that was seen last is kept.
         for column, begin, end in sorted(held, key=lambda found: found[0].holders[found[2] - 1]):
-            values = _total(column.values[begin:end])
-            if column.name in _BY_GENERATION:
-                for slot, generation in enumerate(generations):
-                    _add(self.by_generation.setdefault(generation, {}), column.name, values[slot])
-            else:
-                _add(self.arrays, column.name, values)
+            self._add_array(column.name, _total(column.values[begin:end]), generations)
+
+    def _add_array(self, name: str, values: Sums, generations: tuple[int, ...]) -> None:
+        if name not in _BY_GENERATION:
+            _add(self.arrays, name, values)
+            return
+        for slot, generation in enumerate(generations):
+            _add(self.by_generation.setdefault(generation, {}), name, values[slot])
 
     def merge(self, window: EngineWindow) -> None:
         """Add a window that was summed before."""
         self.frames += window.frames
         self.covered_seconds += window.covered_seconds
-        header = window.header
-        if self.header is None or header.started_unix_seconds >= self.header.started_unix_seconds:
-            self.header = header
+        self._see_header(window.header)
         for name, values in window.arrays.items():
             _add(self.arrays, name, values)
         for generation, arrays in window.by_generation.items():
@@ -87,7 +114,7 @@ class WindowSum:
         for phase, tokens in enumerate(window.tokens):
             self.tokens[phase] += tokens
         for name in _SCALARS:
-            self._count(name, getattr(window, name))
+            self.scalars[name] = self.scalars.get(name, 0) + getattr(window, name)
         for bias in window.live_biases:
             self._see_bias(bias)
 
@@ -115,19 +142,6 @@ class WindowSum:
             **whole,
         )
 
-    def _add_scalars(self, header: FrameHeader) -> None:
-        for phase, tokens in enumerate(header.tokens):
-            self.tokens[phase] += tokens
-        for name in _OF_HEADER:
-            self._count(name, getattr(header, name))
-        for name in _COUNTED:
-            self._count(name, getattr(header.requests, name))
-        if header.live_bias is not None:
-            self._see_bias(header.live_bias)
-
-    def _count(self, name: str, value: float) -> None:
-        self.scalars[name] = self.scalars.get(name, 0) + value
-
     def _see_bias(self, bias: str) -> None:
         if bias not in self.live_biases:
             self.live_biases.append(bias)
@@ -136,7 +150,11 @@ class WindowSum:
 _OF_HEADER = (
     "steps", "sequences", "sampled_steps", "sampled_tokens", "gate_mass_kept", "gate_mass_total",
 )  # fmt: skip
-_SCALARS = _OF_HEADER + _COUNTED
+_OF_REQUESTS = ("admitted", "finished", "rejected", "failed", "tpot_measured")
+_SCALARS: dict[str, Callable[[FrameHeader], float]] = {
+    **{name: attrgetter(name) for name in _OF_HEADER},
+    **{name: attrgetter(f"requests.{name}") for name in _OF_REQUESTS},
+}
 _WHOLE = tuple(name for name in _SCALARS if not name.startswith("gate_mass"))
 
 
@@ -156,13 +174,7 @@ def _within(holders: Sequence[int], first: int, last: int) -> tuple[int, int]:
 
 
 def _total(values: Stacked) -> Sums:
-    """The sum over the first axis, in 32 bits where no cell can overflow: half the time.
-
-    The result is new, except that of a single frame, which is its array.
-    """
-    if len(values) == 1:
-        alone: Sums = values[0]
-        return alone
+    """The sum over the first axis, in 32 bits where no cell can overflow: half the time."""
     held = values.dtype.itemsize
     largest = int(values.max(initial=0)) if held > 2 else 1 << 8 * held
     narrow = largest * len(values) <= _LARGEST

@@ -11,6 +11,7 @@ import struct
 import zlib
 from collections.abc import Collection
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,9 @@ from controlplane.history.window import EngineWindow, Sums
 
 _MAGIC = b"MOEW"
 _VERSION, _EVERY_ARRAY_ALONE = 2, 1
-_LEVEL = 3
 _SMALL = 4096
 """Values of an array that is not worth planes of its own: most arrays, so what counts is calls."""
+_KEPT_ENTRIES = 256
 _PREFIX = struct.Struct("<4sBII")
 _MAX_INDEX_BYTES = 4 * 1024 * 1024
 _NOT_PLAIN = ("header", "arrays", "by_generation")
@@ -38,19 +39,19 @@ _PLAIN = tuple(
 
 def encode_window(window: EngineWindow) -> bytes:
     """Pack a window."""
-    entries: list[dict[str, Any]] = []
+    entries: list[str] = []
     small: list[Sums] = []
     large: list[bytes] = []
 
     def put(name: str, values: Sums, generation: int | None) -> None:
-        entry = {"name": name, "of": generation, "shape": values.shape}
+        entry = _entry(name, generation, values.shape)
         if values.size <= _SMALL:
             small.append(values.reshape(-1))
+            entries.append(f"{{{entry}}}")
         else:
             blob = pack_planes(values)
-            entry |= {"bytes": len(blob), "crc": zlib.crc32(blob)}
+            entries.append(f'{{{entry},"bytes":{len(blob)},"crc":{zlib.crc32(blob)}}}')
             large.append(blob)
-        entries.append(entry)
 
     for name, values in window.arrays.items():
         put(name, values, None)
@@ -58,16 +59,28 @@ def encode_window(window: EngineWindow) -> bytes:
         for name, values in arrays.items():
             put(name, values, generation)
     rest = pack_planes(np.concatenate(small)) if small else b""
-    index = {name: getattr(window, name) for name in _PLAIN}
-    index["header"] = window.header.model_dump(mode="json")
-    index["arrays"] = entries
-    index["rest"] = {
-        "bytes": len(rest), "crc": zlib.crc32(rest), "values": sum(part.size for part in small),
-    }  # fmt: skip
-    text = json.dumps(index, separators=(",", ":"))
-    packed = compress(text.encode(), _LEVEL)
+    plain = _json({name: getattr(window, name) for name in _PLAIN})
+    said = _json(
+        {"bytes": len(rest), "crc": zlib.crc32(rest), "values": sum(part.size for part in small)}
+    )
+    text = (
+        f'{{{plain},"header":{window.header.model_dump_json()},'
+        f'"arrays":[{",".join(entries)}],"rest":{{{said}}}}}'
+    )
+    packed = compress(text.encode())
     prefix = _PREFIX.pack(_MAGIC, _VERSION, zlib.crc32(packed), len(packed))
     return prefix + packed + rest + b"".join(large)
+
+
+@lru_cache(_KEPT_ENTRIES)
+def _entry(name: str, generation: int | None, shape: tuple[int, ...]) -> str:
+    """What the index says of any array; an engine's windows have the same ones minute by minute."""
+    return _json({"name": name, "of": generation, "shape": shape})
+
+
+def _json(values: dict[str, Any]) -> str:
+    """The fields of an object, without its braces."""
+    return json.dumps(values, separators=(",", ":"))[1:-1]
 
 
 @dataclass(frozen=True, slots=True)
