@@ -23,7 +23,7 @@ import zstandard
 from contract.frame import ARRAYS, MAX_FRAME_BYTES, FrameHeader
 from contract.frame_arrays import Counts, FrameError, Listing, Shape, pack, unpack
 from contract.frame_header import parse_header
-from contract.zstd_blocks import compress, compress_parts, decompress
+from contract.zstd_blocks import Octets, compress, compress_parts, decompress
 
 __all__ = [
     "Counts",
@@ -159,7 +159,8 @@ def _checked(sizes: dict[str, int], name: str, values: Counts) -> tuple[Counts, 
     return packed, max(1, (top.bit_length() + 7) // 8)
 
 
-def _split(data: bytes) -> tuple[bytes, bytes]:
+def _split(data: bytes) -> tuple[memoryview, memoryview]:
+    """Header and payload, still packed."""
     if len(data) > MAX_FRAME_BYTES:
         raise FrameError("too-large", f"{len(data)} bytes, over the bound of {MAX_FRAME_BYTES}")
     if len(data) < _PREFIX.size:
@@ -174,10 +175,10 @@ def _split(data: bytes) -> tuple[bytes, bytes]:
     rest = memoryview(data)[_PREFIX.size :]
     if zlib.crc32(rest) != crc:
         raise FrameError("crc", "crc32 does not match: the frame was damaged on its way")
-    return bytes(rest[:header_bytes]), bytes(rest[header_bytes:])
+    return rest[:header_bytes], rest[header_bytes:]
 
 
-def _inflate(data: bytes, bound: int, what: str) -> bytes:
+def _inflate(data: Octets, bound: int, what: str) -> bytes:
     try:
         size = zstandard.frame_content_size(data)
         if size < 0 or size > bound:
@@ -187,6 +188,6 @@ def _inflate(data: bytes, bound: int, what: str) -> bytes:
         raise FrameError("zstd", f"{what} is not zstd: {error}") from None
 
 
-def _parse_header(data: bytes) -> tuple[FrameHeader, Listing]:
+def _parse_header(data: Octets) -> tuple[FrameHeader, Listing]:
     text = _inflate(data, _MAX_HEADER_BYTES, "header")
     return parse_header(text)

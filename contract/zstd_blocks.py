@@ -52,10 +52,13 @@ def compress(text: bytes) -> bytes:
     return _OF_THREAD.of_text.compress(text)
 
 
-def decompress(data: bytes, bound: int) -> bytes:
+def decompress(data: Octets, bound: int) -> bytes:
     """The inverse of both, of at most `bound` bytes.
 
     Raises:
         zstandard.ZstdError: it is no such stream, or larger.
     """
+    declared = zstandard.frame_content_size(data)
+    if declared > bound:  # the library heeds its own bound only where no size is declared
+        raise zstandard.ZstdError(f"a stream of {declared} bytes is over the bound of {bound}")
     return _OF_THREAD.decompressor.decompress(data, max_output_size=bound)

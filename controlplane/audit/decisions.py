@@ -12,6 +12,7 @@ import zstandard
 from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
+from contract.zstd_blocks import decompress
 from controlplane.audit.chain import digest
 from controlplane.audit.models import DecisionRecord, NewestEvaluation
 
@@ -158,8 +159,7 @@ def newest_evaluations(session: Session) -> list[NewestEvaluation]:
 
 def snapshot_of(row: DecisionRecord | NewestEvaluation) -> dict[str, Any]:
     """The snapshot that a decision was made from, as JSON values."""
-    raw = zstandard.ZstdDecompressor().decompress(row.snapshot, max_output_size=MAX_SNAPSHOT_BYTES)
-    value: dict[str, Any] = json.loads(raw)
+    value: dict[str, Any] = json.loads(decompress(row.snapshot, MAX_SNAPSHOT_BYTES))
     return value
 
 

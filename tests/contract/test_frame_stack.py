@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from contract.frame import ARRAYS
 from contract.frame_arrays import FrameError
 from contract.frame_codec import Frame, decode, encode
-from contract.frame_stack import decode_stack, stack_frames, verify
+from contract.frame_stack import SMALL, decode_stack, stack_frames, verify
 from tests.support.frames import make_frame
 
 NAMES = ("assignments", "overflow", "executed", "ttft", "a2a_layer", "required_max")
@@ -124,3 +124,20 @@ def test_what_a_newer_minor_adds_is_left_out(monkeypatch):
     stack, damaged = decode_stack([packed])
     assert not damaged
     assert [column.name for column in stack.columns] == ["assignments"]
+
+
+@settings(deadline=None)
+@given(some_frames())
+def test_small_arrays_of_every_frame_lie_side_by_side_and_others_do_not(frames):
+    stack = stack_frames(frames)
+    end = 0
+    for column in stack.small.columns:
+        begin, end = end, end + column.values[0].size
+        cells = stack.small.values[:, begin:end]
+        assert list(column.holders) == list(range(len(frames)))
+        assert np.array_equal(cells, column.values.reshape(len(frames), -1))
+    assert stack.small.values.shape == (len(frames), end)
+    left = {id(column) for column in stack.columns} - {id(c) for c in stack.small.columns}
+    for column in stack.columns:
+        if id(column) in left:
+            assert len(column.holders) < len(frames) or column.values[0].size > SMALL
