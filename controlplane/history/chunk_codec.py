@@ -59,8 +59,11 @@ def encode_chunk(stack: Stack) -> bytes:
     arrays = json.dumps(entries, separators=(",", ":"))
     text = f'{{"headers":[{headers}],"arrays":{arrays},"joined":{len(small)}}}'
     index = compress(text.encode())
-    rest = _INDEX.pack(len(index)) + index + small + b"".join(blobs)
-    return _PREFIX.pack(_MAGIC, _VERSION, zlib.crc32(rest)) + rest
+    parts = [_INDEX.pack(len(index)), index, small, *blobs]
+    crc = 0
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return b"".join([_PREFIX.pack(_MAGIC, _VERSION, crc), *parts])
 
 
 def decode_chunk(data: bytes) -> Stack:
