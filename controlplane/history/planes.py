@@ -39,7 +39,7 @@ def planes_of(values: Unsigned) -> Iterator[Octets]:
     rest = np.ascontiguousarray(values, dtype=f"<u{held}").reshape(-1)
     yield bytes([width])
     for plane in range(width):
-        # Cutting off the higher bytes takes a fifth of the time of picking every n-th byte.
+        # A cast cuts the higher bytes off, many at a time; picking every n-th byte does not.
         yield (rest >> 8 * plane if plane else rest).astype(np.uint8).data
 
 
