@@ -83,6 +83,12 @@ class Stack:
         flat = [column.values.reshape(len(column.values), -1) for column in columns]
         return SideBySide(columns, np.concatenate(flat, axis=1))
 
+    @cached_property
+    def large(self) -> Sequence[Column]:
+        """The other columns."""
+        small = {column.name for column in self.small.columns}
+        return [column for column in self.columns if column.name not in small]
+
     def frames(self) -> list[Frame]:
         """The same, frame by frame."""
         frames = [Frame(header, {}) for header in self.headers]

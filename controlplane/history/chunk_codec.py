@@ -41,18 +41,14 @@ class CorruptChunkError(TrimtabError):
 
 def encode_chunk(stack: Stack) -> bytes:
     """Pack frames of one engine, in the given order."""
-    entries: list[dict[str, Any]] = []
+    entries = [_entry(column) for column in stack.small.columns]
     blobs: list[bytes] = []
-    joined = {column.name for column in stack.small.columns}
-    for column in sorted(stack.columns, key=lambda column: (column.name, column.values.shape)):
-        entry: dict[str, Any] = {"name": column.name, "shape": column.values.shape[1:]}
-        entries.append(entry)
-        if column.name in joined:
-            continue
-        entry["codec"], blob = pack(column.values)
-        entry["bytes"] = len(blob)
+    for column in sorted(stack.large, key=lambda column: (column.name, column.values.shape)):
+        codec, blob = pack(column.values)
+        entry = _entry(column) | {"codec": codec, "bytes": len(blob)}
         if len(column.holders) < len(stack.headers):
             entry["in"] = list(column.holders)
+        entries.append(entry)
         blobs.append(blob)
     small = pack_octaves(stack.small.values)
     headers = ",".join(header.model_dump_json() for header in stack.headers)
@@ -64,6 +60,10 @@ def encode_chunk(stack: Stack) -> bytes:
     for part in parts:
         crc = zlib.crc32(part, crc)
     return b"".join([_PREFIX.pack(_MAGIC, _VERSION, crc), *parts])
+
+
+def _entry(column: Column) -> dict[str, Any]:
+    return {"name": column.name, "shape": column.values.shape[1:]}
 
 
 def decode_chunk(data: bytes) -> Stack:

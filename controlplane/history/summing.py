@@ -82,12 +82,7 @@ class WindowSum:
 
     def _add_large(self, stack: Stack, generations: tuple[int, ...], first: int, last: int) -> None:
         """Add the other arrays of these frames."""
-        small = {column.name for column in stack.small.columns}
-        within = [
-            (column, *_within(column.holders, first, last))
-            for column in stack.columns
-            if column.name not in small
-        ]
+        within = [(column, *_within(column.holders, first, last)) for column in stack.large]
         held = [(column, begin, end) for column, begin, end in within if begin < end]
         # Of two shapes of one array, the one that was seen last is kept.
         for column, begin, end in sorted(held, key=lambda found: found[0].holders[found[2] - 1]):

@@ -19,6 +19,7 @@ import zstandard
 from pydantic import ValidationError
 
 from contract.frame import FrameHeader
+from contract.frame_stack import SMALL
 from contract.zstd_blocks import compress, decompress
 from controlplane.history.chunk_codec import CorruptChunkError
 from controlplane.history.planes import pack_planes, unpack_planes
@@ -26,8 +27,6 @@ from controlplane.history.window import EngineWindow, Sums
 
 _MAGIC = b"MOEW"
 _VERSION, _EVERY_ARRAY_ALONE = 2, 1
-_SMALL = 4096
-"""Values of an array that is not worth planes of its own: most arrays, so what counts is calls."""
 _KEPT_ENTRIES = 256
 _PREFIX = struct.Struct("<4sBII")
 _MAX_INDEX_BYTES = 4 * 1024 * 1024
@@ -45,7 +44,7 @@ def encode_window(window: EngineWindow) -> bytes:
 
     def put(name: str, values: Sums, generation: int | None) -> None:
         entry = _entry(name, generation, values.shape)
-        if values.size <= _SMALL:
+        if values.size <= SMALL:
             small.append(values.reshape(-1))
             entries.append(f"{{{entry}}}")
         else:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.frame import ARRAYS
-from contract.frame_stack import Column, Stack, stack_frames
+from contract.frame_stack import SMALL, Column, Stack, stack_frames
 from controlplane.history.chunk_codec import (
     CorruptChunkError,
     decode_chunk,
@@ -15,7 +15,6 @@ from controlplane.history.chunk_codec import (
 )
 from controlplane.history.planes import pack_planes
 from controlplane.history.summing import sum_frames
-from controlplane.history.window_codec import _SMALL as _SMALL_VALUES
 from controlplane.history.window_codec import decode_window, encode_window
 from tests.support.frames import START, make_frame
 
@@ -96,7 +95,7 @@ def test_a_large_array_of_a_rollup_is_readable_without_the_damaged_rest():
     assert window is not None
     good = encode_window(window)
     sizes = {name: values.size for name, values in window.arrays.items()}
-    assert [name for name, size in sizes.items() if size > _SMALL_VALUES] == ["assignments"]
+    assert [name for name, size in sizes.items() if size > SMALL] == ["assignments"]
     large = len(pack_planes(window.arrays["assignments"]))
     for at, damaged, others in (
         (len(good) - 1, "assignments", "overflow"),
