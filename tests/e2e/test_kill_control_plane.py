@@ -16,6 +16,7 @@ import pytest
 
 from contract.headers import CONTENT_TYPE_PROTOBUF, LOGS_PATH
 from tests.support.contract_engine import ContractEngine
+from tests.support.contract_engine_app import contract_engine_app
 from tests.support.frames import export_body
 from tests.support.loopback_server import served
 from tests.support.plant import Plant
@@ -105,7 +106,7 @@ def sending(plant: Plant, plane: ControlPlane) -> Iterator[None]:
 @pytest.fixture
 def engine() -> Iterator[tuple[ContractEngine, str]]:
     made = ContractEngine(now=time.time)
-    with served(made.app()) as url:
+    with served(contract_engine_app(made)) as url:
         yield made, url
 
 

@@ -16,6 +16,7 @@ from controlplane.actuator.lease_renewal import due, renewal
 from controlplane.errors import EngineRefusedError, EngineUnreachableError
 from controlplane.policy.knob import Knob
 from tests.support.contract_engine import ContractEngine
+from tests.support.contract_engine_app import contract_engine_app
 from tests.support.governed import RAISE_C, make_action
 from tests.support.hosted_echo import ADMIN_TOKEN, HostedEcho
 from tests.support.loopback_server import served
@@ -25,7 +26,7 @@ from tests.support.loopback_server import served
 def admin(request, tmp_path) -> Iterator[HttpEngineAdmin]:
     if request.param == "contract engine":
         engine = ContractEngine()
-        app: Any = engine.app()
+        app: Any = contract_engine_app(engine)
         token = engine.token
     else:
         app, token = HostedEcho(tmp_path), ADMIN_TOKEN

@@ -1,10 +1,9 @@
-"""A small engine that keeps the admin contract over real HTTP: ETag, epoch, idempotency, leases.
+"""A small engine that keeps the admin contract; `contract_engine_app` serves it over HTTP.
 
 It has no model. Tests read `engine.mutations` for what was truly applied, and set `engine.trouble`
 to make it lose answers, refuse, or be slow.
 """
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Callable
@@ -12,11 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ValidationError
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
+from pydantic import BaseModel
 
 from contract.admin import (
     BiasInfo,
@@ -29,7 +24,6 @@ from contract.admin import (
     Cause,
     CauseKind,
     ConfigDocument,
-    ConfigHistory,
     ConfigPut,
     ConfigRollback,
     ConfigState,
@@ -38,14 +32,12 @@ from contract.admin import (
     KnobSupport,
     Lease,
     MutationResult,
-    ProbeResult,
     RankAck,
-    WhatIfRequest,
     WhatIfResponse,
     WhatIfSide,
 )
-from contract.headers import ETAG, FENCING_EPOCH, IDEMPOTENCY_KEY, IF_MATCH, config_etag
-from contract.problem import PROBLEM_MEDIA_TYPE, Problem
+from contract.headers import config_etag
+from contract.problem import Problem
 from contract.runtime_config import KNOBS, BiasUpdate, RuntimeConfig
 
 LAYERS, EXPERTS = 2, 8
@@ -113,8 +105,6 @@ class ContractEngine:
         self.live_bias, self.last_known_good = good, good
         config = RuntimeConfig(router_bias=good)
         self.commit(config, Cause(kind=CauseKind.BOOT))
-
-    # State -------------------------------------------------------------------------------------
 
     @property
     def document(self) -> ConfigDocument:
@@ -196,8 +186,6 @@ class ContractEngine:
             ranks=(RankAck(rank=0, generation=document.generation, step=0),), renewed=renewed,
         )  # fmt: skip
 
-    # Mutations ---------------------------------------------------------------------------------
-
     def put_config(self, raw: bytes, *, dry_run: bool) -> MutationResult:
         body = ConfigPut.model_validate_json(raw)
         if body.config.router_bias is not None and body.config.router_bias not in self.biases:
@@ -250,161 +238,6 @@ class ContractEngine:
     def unfreeze(self, _raw: bytes) -> MutationResult:
         self.frozen, self.freeze_reason = False, ""
         return self.result()
-
-    async def mutate(
-        self, request: Request, act: Callable[[bytes], MutationResult], *, thaws: bool = False
-    ) -> Response:
-        raw = await request.body()
-        if self.trouble.delay_seconds:
-            await asyncio.sleep(self.trouble.delay_seconds)
-        if self.trouble.lose_request:
-            self.trouble.lose_request = False
-            return Response(status_code=502)
-        epoch, key = self.guard_headers(request)
-        digest = hashlib.sha256(raw).hexdigest()
-        if key in self.answers:
-            known, status, answer = self.answers[key]
-            if known != digest:
-                raise RefusalError(422, "idempotency-key-reused", f"{key} had another body")
-            return Response(answer, status, media_type="application/json")
-        if self.trouble.refuse is not None:
-            raise RefusalError(
-                self.trouble.refuse.status, self.trouble.refuse.type, self.trouble.refuse.detail
-            )
-        if self.frozen and not thaws:
-            raise RefusalError(423, "frozen", self.freeze_reason)
-        if request.headers[IF_MATCH] != self.etag:
-            raise RefusalError(412, "precondition-failed", "stale If-Match", current=self.etag)
-        result = act(raw)
-        if not result.dry_run:
-            self.epoch_seen = max(self.epoch_seen, epoch)
-            self.answers[key] = (digest, 200, result.model_dump_json())
-            self.mutations.append(
-                Applied(key, request.url.path, epoch, result.observed_generation, self.config)
-            )
-        if self.trouble.lose_answer:
-            self.trouble.lose_answer = False
-            return Response(status_code=502)
-        return Response(
-            result.model_dump_json(), media_type="application/json", headers={ETAG: result.etag}
-        )
-
-    def guard_headers(self, request: Request) -> tuple[int, str]:
-        for name in (IF_MATCH, FENCING_EPOCH, IDEMPOTENCY_KEY):
-            if name not in request.headers:
-                raise RefusalError(428, "precondition-required", f"{name} is absent")
-        epoch = int(request.headers[FENCING_EPOCH])
-        if 0 < epoch < self.epoch_seen:
-            raise RefusalError(
-                409, "stale-epoch", f"epoch {epoch} is stale", current=self.epoch_seen
-            )
-        return epoch, request.headers[IDEMPOTENCY_KEY]
-
-    # HTTP --------------------------------------------------------------------------------------
-
-    def app(self) -> FastAPI:
-        """The ASGI application."""
-        app = FastAPI()
-        prefix = "/admin/v1"
-
-        @app.middleware("http")
-        async def gate(request: Request, call_next: Any) -> Response:
-            self.requests.append((request.method, request.url.path, dict(request.headers)))
-            if self.trouble.down:
-                return Response(status_code=502)
-            if request.headers.get("authorization") != f"Bearer {self.token}":
-                problem = Problem(type="unauthenticated", title="", status=401, detail="no token")
-                return JSONResponse(problem.model_dump(), 401, media_type=PROBLEM_MEDIA_TYPE)
-            return await call_next(request)
-
-        @app.exception_handler(RefusalError)
-        async def refused(_request: Request, error: RefusalError) -> JSONResponse:
-            body = error.problem.model_dump()
-            return JSONResponse(body, error.problem.status, media_type=PROBLEM_MEDIA_TYPE)
-
-        @app.exception_handler(ValidationError)
-        async def invalid(_request: Request, error: ValidationError) -> JSONResponse:
-            problem = Problem(type="bad-request", title="", status=422, detail=str(error))
-            return JSONResponse(problem.model_dump(), 422, media_type=PROBLEM_MEDIA_TYPE)
-
-        def answer(body: BaseModel, **headers: str) -> Response:
-            return Response(body.model_dump_json(), media_type="application/json", headers=headers)
-
-        @app.get(f"{prefix}/config")
-        async def get_config() -> Response:
-            return answer(self.state(), ETag=self.etag)
-
-        @app.put(f"{prefix}/config")
-        async def put_config(request: Request, *, dry_run: bool = False) -> Response:
-            return await self.mutate(request, lambda raw: self.put_config(raw, dry_run=dry_run))
-
-        @app.get(f"{prefix}/config/history")
-        async def get_history() -> Response:
-            return answer(ConfigHistory(documents=tuple(self.documents)))
-
-        @app.get(f"{prefix}/router-bias")
-        async def get_biases() -> Response:
-            return answer(self.bias_list())
-
-        @app.get(f"{prefix}/router-bias/{{bias_hash}}")
-        async def get_bias(bias_hash: str) -> Response:
-            if bias_hash not in self.biases:
-                raise RefusalError(404, "not-found", f"bias {bias_hash} is not stored")
-            return Response(
-                save_tensors({"bias": self.biases[bias_hash]}),
-                media_type="application/octet-stream",
-            )
-
-        @app.put(f"{prefix}/router-bias/{{bias_hash}}")
-        async def put_bias(request: Request, bias_hash: str) -> Response:
-            def store(raw: bytes) -> MutationResult:
-                stored = self.store_bias(load_tensors(raw)["bias"], BiasOrigin.UPLOAD)
-                if stored != bias_hash:
-                    raise RefusalError(422, "bad-request", f"the body's hash is {stored}")
-                return self.result()
-
-            return await self.mutate(request, store)
-
-        posts: dict[str, Callable[[bytes], MutationResult]] = {
-            "config/rollback": self.roll_back,
-            "router-bias/rollback": self.roll_bias_back,
-            "router-bias/mark-good": self.mark_good,
-            "freeze": self.freeze,
-        }
-        for path, act in posts.items():
-            self._post(app, f"{prefix}/{path}", act)
-
-        @app.delete(f"{prefix}/freeze")
-        async def unfreeze(request: Request) -> Response:
-            return await self.mutate(request, self.unfreeze, thaws=True)
-
-        @app.post(f"{prefix}/router/what-if")
-        async def what_if(request: Request) -> Response:
-            wanted = WhatIfRequest.model_validate_json(await request.body())
-            if wanted.bias_hash is not None and wanted.bias_hash not in self.biases:
-                raise RefusalError(404, "not-found", f"bias {wanted.bias_hash} is not stored")
-            return answer(self.what_if())
-
-        @app.post(f"{prefix}/probe")
-        async def probe() -> Response:
-            return answer(
-                ProbeResult(
-                    negative_log_likelihood=1.25, tokens=64, generation=self.document.generation,
-                    bias_hash=self.live_bias,
-                )
-            )  # fmt: skip
-
-        @app.get(f"{prefix}/capabilities")
-        async def capabilities() -> Response:
-            return answer(self.capabilities())
-
-        return app
-
-    def _post(self, app: FastAPI, path: str, act: Callable[[bytes], MutationResult]) -> None:
-        async def route(request: Request) -> Response:
-            return await self.mutate(request, act)
-
-        app.post(path)(route)
 
     def what_if(self) -> WhatIfResponse:
         drifted = self.live_bias != self.last_known_good

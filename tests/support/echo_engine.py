@@ -30,6 +30,7 @@ RECORDS = tuple(
     for role, token in TOKENS.items()
 )
 CAUSE = Cause(kind=CauseKind.OPERATOR, actor="test")
+CAUSE_BODY = CAUSE.model_dump(mode="json")
 
 
 class ManualClock:
@@ -83,7 +84,7 @@ class EchoEngine:
         self, lease: dict[str, float] | None = None, **knobs: Any
     ) -> httpx.Response:
         config = (await self.state()).document.config.model_dump(mode="json") | knobs
-        body = {"config": config, "cause": CAUSE.model_dump(mode="json")}
+        body = {"config": config, "cause": CAUSE_BODY}
         return await self.mutate("PUT", "config", body | {"lease_seconds": lease or {}})
 
     async def get(self, path: str, role: Role = Role.VIEWER) -> httpx.Response:

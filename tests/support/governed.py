@@ -24,6 +24,7 @@ from controlplane.errors import NotFoundError
 from controlplane.policy.knob import Knob, Mode
 from controlplane.policy.verdict import Verdict, VerifyResult
 from tests.support.contract_engine import ContractEngine
+from tests.support.contract_engine_app import contract_engine_app
 from tests.support.databases import without_fsync
 from tests.support.loopback_server import Switchboard
 
@@ -150,7 +151,7 @@ def make_ground(database: Database, count: int, host: tuple[Switchboard, str]) -
     admins = Admins({})
     with ExitStack() as stack:
         for name, engine in engines.items():
-            url = stack.enter_context(switchboard.mounted(base_url, engine.app()))
+            url = stack.enter_context(switchboard.mounted(base_url, contract_engine_app(engine)))
             admin = HttpEngineAdmin(name, url, engine.token, change_timeout_seconds=2.0)
             admins.by_id[name] = admin
             stack.callback(admin.close)

@@ -20,6 +20,7 @@ from controlplane.scheduling.governor import Governor
 from controlplane.scheduling.lease import Lease
 from controlplane.settings import EngineSettings, GovernorSettings, HistorySettings
 from tests.support.contract_engine import ContractEngine
+from tests.support.contract_engine_app import contract_engine_app
 from tests.support.databases import without_fsync
 from tests.support.loopback_server import Switchboard
 from tests.support.plant import Plant
@@ -101,7 +102,7 @@ def governed_plant(
         for index in range(engines):
             name = f"engine-{index}"
             engine = ContractEngine(engine_id=name, group=group, now=clock.now)
-            url = stack.enter_context(switchboard.mounted(base_url, engine.app()))
+            url = stack.enter_context(switchboard.mounted(base_url, contract_engine_app(engine)))
             plants[name] = Plant(engine, history)
             settings.append(
                 EngineSettings(id=name, url=url, admin_token=SecretStr(engine.token), group=group)

@@ -17,6 +17,7 @@ from contract.headers import CONTENT_TYPE_PROTOBUF, LOGS_PATH
 from controlplane.history.history import History
 from controlplane.history.ring import ReceivedFrame
 from tests.support.contract_engine import ContractEngine
+from tests.support.contract_engine_app import contract_engine_app
 from tests.support.frames import export_request
 from tests.support.loopback_server import served
 from tests.support.plant import Plant
@@ -100,7 +101,7 @@ def running_plane(folder: Path, *, policy: str = "fast", warm: int = 60) -> Iter
     """Start both; `warm` seconds of frames are in the history when the block begins."""
     engine = ContractEngine(now=time.time)
     url = f"http://127.0.0.1:{free_port()}"
-    with served(engine.app()) as engine_url:
+    with served(contract_engine_app(engine)) as engine_url:
         config = folder / "trimtab.toml"
         config.write_text(
             SETTINGS.format(

@@ -10,8 +10,9 @@ from controlplane.detectors.finding import (
     Finding,
     FindingState,
 )
+from controlplane.policy.decision import Decision
 from controlplane.policy.knob import Knob
-from controlplane.policy.snapshot import BiasFacts, LoadFacts, Snapshot
+from controlplane.policy.snapshot import BiasFacts, KnobChange, LoadFacts, Snapshot
 from controlplane.slo.status import SloName, SloState, SloStatus
 
 NOW = 1_700_000_000.0
@@ -127,3 +128,14 @@ def drifted(**parts: object) -> Snapshot:
         "config": config_state(router_bias=BAD),
     }  # fmt: skip
     return snapshot(**{**usual, **parts})
+
+
+def change(knob: Knob, ago: float, direction: int = 1) -> KnobChange:
+    """A change of `knob` that was kept, `ago` seconds before now."""
+    return KnobChange(knob=knob, at=NOW - ago, direction=direction, outcome="succeeded")
+
+
+def made(decision: Decision) -> tuple[Knob, object, object]:
+    """What a decision proposes: knob, present and wanted value."""
+    proposal = known(decision.proposal)
+    return proposal.knob, proposal.current, proposal.target

@@ -3,13 +3,11 @@ import pytest
 from contract.admin import CauseKind
 from contract.problem import Problem
 from contract.runtime_config import RuntimeConfig
-from controlplane.actuator import action_store, bias_snapshots, holds
+from controlplane.actuator import bias_snapshots, holds
 from controlplane.actuator.action import Change, ChangeKind, Phase
-from controlplane.actuator.fence import Fence
-from controlplane.actuator.models import LeaderLease
 from controlplane.audit import log
-from controlplane.errors import ConflictError, FencedError
-from controlplane.policy.knob import Knob, Mode
+from controlplane.errors import ConflictError
+from controlplane.policy.knob import Knob
 from tests.support.governed import FAIL, RAISE_C, UNSURE, bias_change, make_ground
 
 
@@ -206,56 +204,6 @@ def test_a_late_failure_reverts_every_engine(group):
     assert all(e.config.capacity_factor == "1.25" for e in group.engines.values())
 
 
-def test_a_freeze_stops_a_verification_without_reverting(ground):
-    action_id = ground.propose()
-    ground.tick()
-    _freeze(ground)
-    ground.tick()
-    assert ground.action(action_id).phase is Phase.STOPPED
-    assert ground.engine.config.capacity_factor == "1.5"
-
-
-def test_a_freeze_that_asks_for_it_takes_changes_back(ground):
-    action_id = ground.propose()
-    ground.tick()
-    _freeze(ground, revert=True)
-    assert ground.run_out(action_id).phase is Phase.REVERTED
-    assert ground.engine.config.capacity_factor == "1.25"
-
-
-def test_nothing_is_sent_while_frozen(ground):
-    _freeze(ground)
-    assert ground.run_out(ground.propose()).phase is Phase.STOPPED
-    assert ground.engine.mutations == []
-
-
-def test_an_abort_reverts_what_was_applied(ground):
-    action_id = ground.propose()
-    ground.tick()
-    with ground.database.write() as session:
-        action, version = action_store.load(session, action_id)
-        action_store.save(
-            session, action.model_copy(update={"abort_by": "kim"}), version=version, epoch=0, at=1.0
-        )
-    assert ground.run_out(action_id).phase is Phase.REVERTED
-    with ground.database.read() as session:
-        assert holds.quarantined(session, "group-0", ground.clock.now()) == {}
-
-
-def test_an_approval_that_never_comes_expires(ground):
-    action_id = ground.propose(phase=Phase.AWAITING_APPROVAL, mode=Mode.APPROVE)
-    ground.tick(10)
-    assert ground.action(action_id).phase is Phase.AWAITING_APPROVAL
-    ground.tick(1800)
-    assert ground.action(action_id).phase is Phase.EXPIRED
-
-
-def test_two_actions_are_never_in_flight_on_one_group(ground):
-    ground.propose()
-    with pytest.raises(ConflictError, match="in flight"):
-        ground.propose(action_id="act-2")
-
-
 def test_quarantine_doubles_up_to_a_day(ground):
     lengths = []
     for _ in range(7):
@@ -265,66 +213,3 @@ def test_quarantine_doubles_up_to_a_day(ground):
             )
         lengths.append(until / 3600)
     assert lengths == [1, 2, 4, 8, 16, 24, 24]
-
-
-def test_a_lost_answer_is_found_by_its_cause(ground):
-    ground.engine.trouble.lose_answer = True
-    action = ground.run_out(ground.propose())
-    assert action.phase is Phase.SUCCEEDED
-    assert len(ground.engine.mutations) == 1
-
-
-def test_a_lost_request_is_sent_again_with_the_same_key(ground):
-    ground.engine.trouble.lose_request = True
-    action = ground.run_out(ground.propose())
-    assert action.phase is Phase.SUCCEEDED
-    assert [m.key for m in ground.engine.mutations] == ["act-1:apply:0:0"]
-
-
-def test_an_engine_that_never_comes_back_is_not_waited_for_forever(ground):
-    ground.engine.trouble.down = True
-    assert ground.run_out(ground.propose()).phase is Phase.FAILED
-
-
-def test_silence_after_applying_escalates_once_reverting_is_due(ground):
-    action_id = ground.propose()
-    ground.tick()
-    ground.words.word = FAIL
-    ground.engine.trouble.down = True
-    assert ground.run_out(action_id).phase is Phase.ESCALATED
-
-
-def test_a_leader_that_was_paused_writes_nothing(ground):
-    action_id = ground.propose()
-    with ground.database.write() as session:
-        lease = session.get(LeaderLease, "leader")
-        lease.holder, lease.epoch = "other", 2
-    with pytest.raises(FencedError, match="no longer leads"):
-        ground.tick()
-    assert ground.action(action_id).phase is Phase.PROPOSED
-
-
-def test_a_leader_whose_renewal_is_old_pushes_nothing(ground):
-    action_id = ground.propose()
-    ground.fence = Fence(holder="me", epoch=1, still_leads=lambda: False)
-    with pytest.raises(FencedError, match="could not renew"):
-        ground.tick()
-    assert ground.engine.mutations == []
-    assert ground.action(action_id).intent is not None
-
-
-def test_an_engine_refuses_a_stale_epoch_and_the_action_is_left_alone(ground):
-    ground.engine.epoch_seen = 9
-    action_id = ground.propose()
-    with pytest.raises(FencedError, match="stale"):
-        ground.tick()
-    assert ground.engine.mutations == []
-    assert ground.action(action_id).phase is Phase.APPLYING
-
-
-def _freeze(ground, *, revert=False):
-    with ground.database.write() as session:
-        holds.freeze(
-            session, scope="fleet", reason="drill", author="kim", at=ground.clock.now(),
-            ttl_seconds=1e6, revert=revert, tell_engines=False,
-        )  # fmt: skip

@@ -1,87 +1,9 @@
 """The JSON API of acting, over the real application and a real engine on loopback."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
-from fastapi import FastAPI
-from pydantic import SecretStr
-from starlette.testclient import TestClient
 
 from contract.headers import ALERTMANAGER_PATH
-from controlplane.app import create_app
-from controlplane.auth.roles import Role
-from controlplane.clock import ManualClock
-from controlplane.scheduling.governor import Governor
-from controlplane.settings import EngineSettings, GovernorSettings, Settings
-from tests.support.contract_engine import ContractEngine
-from tests.support.databases import without_fsync
-from tests.support.plant import Plant
-
-ENGINE = "/api/v1/engines/engine-0"
-
-
-@dataclass
-class Api:
-    """The application, its only engine, and one client per role."""
-
-    app: FastAPI
-    client: TestClient
-    engine: ContractEngine
-    clock: ManualClock
-    plant: Plant
-
-    @property
-    def governor(self) -> Governor:
-        governor: Governor = self.app.state.governor
-        return governor
-
-    def ask(self, role: str, method: str, path: str, **options: Any) -> Any:
-        headers = {"Authorization": f"Bearer {role}-{'x' * 32}", **options.pop("headers", {})}
-        return self.client.request(method, path, headers=headers, **options)
-
-    def beat(self, seconds: int = 4, times: int = 1) -> None:
-        for _ in range(times):
-            self.clock.advance(seconds)
-            self.plant.emit(self.clock.now(), seconds)
-            lease = self.governor.leader.lease
-            if lease.fence() is None:
-                lease.tend()
-            fence = lease.fence()
-            assert fence is not None
-            self.governor.evaluate_due(fence)
-            self.governor.reconcile(fence)
-
-    def roll_back(self, bias_hash: str, etag: str, **more: Any) -> Any:
-        return self.ask(
-            "operator", "POST", f"{ENGINE}/router-bias/rollback", headers={"If-Match": etag},
-            json={"bias_hash": bias_hash, "reason": "skew", **more},
-        )  # fmt: skip
-
-
-@pytest.fixture
-def api(sqlite_database, loopback_host) -> Iterator[Api]:
-    switchboard, base_url = loopback_host
-    without_fsync(sqlite_database)
-    clock = ManualClock(1_700_000_040.0)
-    engine = ContractEngine(now=clock.now)
-    with switchboard.mounted(base_url, engine.app()) as url:
-        settings = Settings(
-            engines=(
-                EngineSettings(
-                    id="engine-0", url=url, admin_token=SecretStr(engine.token), group="group-0"
-                ),
-            ),
-            governor=GovernorSettings(enabled=False, policy="fast"),
-        )
-        app = create_app(settings, clock=clock, database=sqlite_database)
-        for role in (Role.VIEWER, Role.OPERATOR, Role.ADMIN, Role.ALERTMANAGER):
-            app.state.access.tokens.create(
-                role.value, role, by="test", secret=f"{role.value}-{'x' * 32}"
-            )
-        with TestClient(app, base_url="http://127.0.0.1") as client:
-            yield Api(app, client, engine, clock, Plant(engine, app.state.history))
+from tests.support.acting import ENGINE
 
 
 def test_an_operator_rolls_a_bias_back_from_the_page_that_they_saw(api):
@@ -252,70 +174,6 @@ def test_an_engine_that_does_not_answer_is_a_bad_gateway(api):
     assert (answer.status_code, answer.json()["type"]) == (502, "engine-unreachable")
 
 
-def test_policies_are_versioned_and_assigned_by_administrators(api):
-    document = api.ask("viewer", "GET", "/api/v1/policies/fast").json()["policy"]
-    document["settle_seconds"] = 9
-    wish = {"policy": document, "note": "slower"}
-    saved = api.ask("admin", "PUT", "/api/v1/policies/fast", json=wish)
-    assert saved.json()["version"] == 2, saved.text
-    assigned = api.ask(
-        "admin", "PUT", f"{ENGINE}/policy",
-        json={"policy": "fast", "modes": {"router_bias": "approve"}},
-    ).json()  # fmt: skip
-    assert (assigned["policy_version"], assigned["modes"]["router_bias"]) == (2, "approve")
-    kinds = [e["kind"] for e in api.ask("viewer", "GET", "/api/v1/audit").json()]
-    assert kinds[:2] == ["policy.assigned", "policy.saved"]
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [({"settle_seconds": -1}, "settle_seconds"), ({"name": "other"}, "policy.name")],
-)
-def test_a_bad_policy_names_its_field(api, change, field):
-    document = api.ask("viewer", "GET", "/api/v1/policies/fast").json()["policy"]
-    wish = {"policy": {**document, **change}}
-    answer = api.ask("admin", "PUT", "/api/v1/policies/fast", json=wish)
-    assert (answer.status_code, answer.json()["field"]) == (422, field)
-
-
-@pytest.mark.parametrize(
-    ("role", "method", "path"),
-    [
-        ("viewer", "POST", "/api/v1/actions/a/approve"),
-        ("viewer", "POST", "/api/v1/freezes"),
-        ("viewer", "POST", f"{ENGINE}/router-bias/rollback"),
-        ("viewer", "POST", f"{ENGINE}/config/rollback"),
-        ("viewer", "POST", f"{ENGINE}/router-bias/mark-good"),
-        ("viewer", "POST", "/api/v1/knob-pins"),
-        ("operator", "PUT", "/api/v1/policies/fast"),
-        ("operator", "PUT", f"{ENGINE}/policy"),
-        ("operator", "POST", ALERTMANAGER_PATH),
-    ],
-)
-def test_a_role_too_low_is_forbidden_and_audited(api, role, method, path):
-    assert api.ask(role, method, path, json={}).status_code == 403
-    denied = api.ask("viewer", "GET", "/api/v1/audit?kind=access.denied").json()[0]
-    assert (denied["actor"], denied["subject"]) == (role, f"{method} {path}")
-
-
-def test_nothing_is_shown_without_a_token(api):
-    for path in ("/api/v1/actions", "/api/v1/decisions", "/api/v1/audit", "/api/v1/freezes"):
-        assert api.client.get(path).status_code == 401
-
-
-def test_decisions_and_the_audit_log_are_served_verified_and_exported(api):
-    api.beat(seconds=40)
-    listed = api.ask("viewer", "GET", "/api/v1/decisions?engine=engine-0").json()
-    detail = api.ask("viewer", "GET", f"/api/v1/decisions/{listed[0]['decision_id']}").json()
-    assert detail["snapshot"]["engine_id"] == "engine-0"
-    assert detail["evidence"]["slos"]
-    api.ask("viewer", "POST", "/api/v1/freezes", json={})
-    assert api.ask("viewer", "GET", "/api/v1/audit/verify").json()["holds"]
-    exported = api.ask("viewer", "GET", "/api/v1/audit/export")
-    assert len(exported.text.splitlines()) >= 1
-    assert api.ask("viewer", "GET", "/api/v1/decisions/none").status_code == 404
-
-
 def test_the_webhook_answers_and_the_inbox_shows_what_became_of_it(api):
     webhook = {
         "version": "4", "groupKey": "g", "truncatedAlerts": 0, "status": "firing",
@@ -326,10 +184,3 @@ def test_the_webhook_answers_and_the_inbox_shows_what_became_of_it(api):
     assert first.json() == {"new": 1, "known": 0}
     assert api.ask("alertmanager", "POST", ALERTMANAGER_PATH, json=webhook).json()["known"] == 1
     assert api.ask("viewer", "GET", "/api/v1/alerts").json()[0]["state"] == "pending"
-
-
-def test_the_leader_is_shown(api):
-    api.beat()
-    leader = api.ask("viewer", "GET", "/api/v1/leader").json()
-    assert leader["leads"]
-    assert leader["holder"] == leader["this_process"]

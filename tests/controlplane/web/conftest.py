@@ -19,6 +19,7 @@ from controlplane.db.database import Database, open_database
 from controlplane.policy.knob import Knob, Mode
 from controlplane.settings import EngineSettings, GovernorSettings, Settings
 from tests.support.contract_engine import ContractEngine
+from tests.support.contract_engine_app import contract_engine_app
 from tests.support.databases import without_fsync
 from tests.support.loopback_server import Switchboard
 from tests.support.plant import Plant
@@ -116,7 +117,7 @@ def healthy(database: Database, host: tuple[Switchboard, str]) -> Iterator[Site]
     engine = ContractEngine(now=clock.now)
     switchboard, base_url = host
     with (
-        switchboard.mounted(base_url, engine.app()) as url,
+        switchboard.mounted(base_url, contract_engine_app(engine)) as url,
         a_site(database, url, engine, clock) as made,
     ):
         clock.advance(40)

@@ -18,9 +18,7 @@ from engine.server.bias_store import BiasStore
 from engine.server.database import Database
 from engine.server.durable import write_file
 from tests.support.echo_core import EchoCore, checkpoint_bias
-from tests.support.echo_engine import CAUSE, EchoEngine, echo_engine
-
-CAUSE_BODY = CAUSE.model_dump(mode="json")
+from tests.support.echo_engine import CAUSE_BODY, EchoEngine, echo_engine
 
 
 class DiedError(Exception):

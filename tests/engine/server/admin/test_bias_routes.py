@@ -11,9 +11,8 @@ from engine.server.bias_file import MEDIA_TYPE, TENSOR_NAME, content_hash, to_sa
 from engine.server.core import Bias
 from engine.server.tokens import Role
 from tests.support.echo_core import EXPERTS, LAYERS, checkpoint_bias
-from tests.support.echo_engine import CAUSE, EchoEngine, bearer, echo_engine
+from tests.support.echo_engine import CAUSE_BODY, EchoEngine, bearer, echo_engine
 
-CAUSE_BODY = CAUSE.model_dump(mode="json")
 CHECKPOINT = content_hash(checkpoint_bias())
 
 
