@@ -154,7 +154,7 @@ _CONTROL: tuple[Metric, ...] = (
              "engine", "slo"),
     _control("trimtab_slo_burn_rate_ratio", Kind.GAUGE, "Burn rate over the window.",
              "engine", "slo", "window"),
-    _control("trimtab_slo_budget_remaining_ratio", Kind.GAUGE, "Error budget left.",
+    _control("trimtab_slo_budget_remaining_ratio", Kind.GAUGE, "Error budget left of the last 3 d.",
              "engine", "slo"),
     _control("trimtab_decisions_total", Kind.COUNTER, "Decisions by reason code.",
              "engine", "policy", "reason"),

@@ -33,7 +33,7 @@ def _now() -> Panels:
         number(
             title, Query(q.share_under(name, bound), "share"), unit="percentunit", span=8,
             threshold=0.99, above_is_bad=False,
-            about=f"Share of requests at or under {bound:g} s. Objective: 99 % over 30 days.",
+            about=f"Share of requests at or under {bound:g} s. Objective: 99 %.",
         )
         for title, name, bound in good
     ]  # fmt: skip
@@ -156,7 +156,7 @@ def _governor() -> Panels:
             [Query(q.worst("trimtab_slo_budget_remaining_ratio", ("engine", "slo")),
                    "{{slo}} {{engine}}")],
             unit="percentunit", axis="Share of budget", minimum=None, span=8,
-            about="Over the objective's window; below zero the objective is missed.",
+            about="Over the last 3 d, as far as stored; below 0 the objective is missed.",
         ),
         lines(
             "Burn rate",

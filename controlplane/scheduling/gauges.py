@@ -59,7 +59,8 @@ class EvaluationGauges:
         fastest = next((tier for tier in slo.tiers[:1] if tier in known), None)
         bad = None if fastest is None else fastest.bad / fastest.total
         self._put("trimtab_slo_bad_ratio", labels, bad)
-        self._put("trimtab_slo_budget_remaining_ratio", labels, slo.budget_remaining_ratio)
+        left = None if slo.budget is None else slo.budget.remaining_ratio
+        self._put("trimtab_slo_budget_remaining_ratio", labels, left)
         # A tier with few events looks back further: its old window must not stay behind.
         burns = {f"{tier.long_seconds}s": tier.burn_long for tier in known}
         for window in self._windows.get(labels, set()) | burns.keys():

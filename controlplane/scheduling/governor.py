@@ -75,7 +75,9 @@ class Governor:
         gauges = EvaluationGauges(instruments)
         windows = AlignedWindows(history)
         self.references = LoadReferences(database, clock, history, windows)
-        builder = SnapshotBuilder(database, clock, history, windows, self.references)
+        builder = self._builder = SnapshotBuilder(
+            database, clock, history, windows, self.references
+        )
         self.evaluator = Evaluator(
             database, self.admins, self.readback, builder, self.groups, settings.policy, gauges,
             listeners=(gauges.on_phase,),
@@ -168,6 +170,7 @@ class Governor:
     def _forget(self, session: Session, engine_id: str) -> None:
         self.readback.forget(session, engine_id)
         self.groups.forget(engine_id)
+        self._builder.forget(engine_id)
         self._biases_read.pop(engine_id, None)
 
     def _read_biases(self, engine_id: str, newest: NewestFrame | None, fence: Fence) -> None:

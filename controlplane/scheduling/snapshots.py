@@ -1,5 +1,6 @@
 """Builds the `Snapshot` of one engine: history → detectors → SLOs → facts → holds."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,12 +24,14 @@ from controlplane.policy.knob import Knob
 from controlplane.policy.policy import Policy
 from controlplane.policy.snapshot import BiasFacts, KnobChange, LoadFacts, Snapshot
 from controlplane.scheduling.references import LoadReferences
+from controlplane.scheduling.stored_counts import MINUTE, StoredCounts
 from controlplane.scheduling.windows import AlignedWindows
 from controlplane.slo.evaluate import evaluate as judge
+from controlplane.slo.older import NOTHING, OlderCounts
 from controlplane.slo.status import SloName, SloStatus
 
 SLO_SECONDS = 600.0
-"""Windows that the SLOs are judged on: the longest governor tier."""
+"""Judged by windows, and not by stored minutes and hours: the longest governor tier."""
 CHANGES_SECONDS = 86_400.0
 _NOT_A_CHANGE = frozenset(
     {Phase.SHADOW_LOGGED, Phase.REJECTED, Phase.EXPIRED, Phase.AWAITING_APPROVAL}
@@ -95,6 +98,7 @@ class SnapshotBuilder:
         self._history = history
         self._windows = windows
         self._references = references
+        self._counts = StoredCounts(history)
         self._said: dict[str, _Said] = {}
 
     def build(
@@ -125,7 +129,10 @@ class SnapshotBuilder:
             config=None if known is None else known.state,
             observed_generation=None if newest is None else newest.header.config_generation,
             findings=said.findings, attribution=None if observe_only else said.attribution,
-            slos=_measured(judge(windows, at, policy.slo), observe_only),
+            slos=_measured(
+                judge(windows, at, policy.slo, self._older(engine_id, windows, policy)),
+                observe_only,
+            ),
             bias=said.bias, load=said.load,
             in_flight=held.in_flight, changes=held.changes, quarantined=held.quarantined,
             awaiting_approval=held.awaiting, frozen=bool(held.freezes),
@@ -151,6 +158,20 @@ class SnapshotBuilder:
             )  # fmt: skip
         return said
 
+    def forget(self, engine_id: str) -> None:
+        """The engine is gone."""
+        self._said.pop(engine_id, None)
+        self._counts.forget(engine_id)
+
+    def _older(
+        self, engine_id: str, windows: Sequence[EngineWindow], policy: Policy
+    ) -> OlderCounts:
+        """What is stored of the time before the windows."""
+        if not windows:
+            return NOTHING
+        start = windows[0].start
+        return self._counts.before(engine_id, start, policy.slo.budget_seconds).before(start)
+
     def newest_windows(self, engine_id: str, policy: Policy) -> list[EngineWindow]:
         """The complete windows of an engine up to now, oldest first."""
         return self.windows(engine_id, self._history.newest(engine_id), policy)
@@ -163,6 +184,8 @@ class SnapshotBuilder:
             return []
         seconds = policy.detectors.window_seconds
         count = max(policy.detectors.history_windows, round(SLO_SECONDS / seconds))
+        end = math.floor(newest.ended / seconds + 1e-6) * seconds
+        count += math.ceil((end - count * seconds) % MINUTE / seconds)  # stored minutes end there
         return self._windows.last(
             engine_id, ended=newest.ended, seconds=seconds, count=count,
             full=policy.detectors.history_windows,

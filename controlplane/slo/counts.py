@@ -9,6 +9,7 @@ import numpy.typing as npt
 from contract.frame import HISTOGRAM_BOUNDS
 from controlplane.history.window import EngineWindow
 from controlplane.slo.histogram import Cells, first_over
+from controlplane.slo.older import NOTHING, OlderCounts
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,22 +29,34 @@ class LatencyCounts:
     over: int
 
     @classmethod
-    def of(cls, windows: Sequence[EngineWindow], name: str, threshold: float) -> "LatencyCounts":
+    def of(
+        cls,
+        windows: Sequence[EngineWindow],
+        name: str,
+        threshold: float,
+        older: OlderCounts = NOTHING,
+    ) -> "LatencyCounts":
         """The histogram `name` (`ttft`, `tpot`); `threshold` must be one of its bounds, in seconds.
+
+        `older` are intervals before the windows.
 
         Raises:
             ValueError: the threshold is not a bound.
         """
         bounds = HISTOGRAM_BOUNDS[name]
         over = first_over(bounds, threshold)
-        running = np.zeros((len(windows) + 1, len(bounds) + 1))
-        for row, window in enumerate(windows, start=1):
+        first = 1 + len(older.starts)
+        running = np.zeros((first + len(windows), len(bounds) + 1))
+        running[1:first] = older.latencies[name]
+        for row, window in enumerate(windows, start=first):
             told = window.every_generation(name)
             if told is not None:
                 running[row] = told
         np.cumsum(running, axis=0, out=running)
-        middles = np.array([(window.start + window.end) / 2.0 for window in windows])
-        return cls(middles, running, over)
+        middles = [(window.start + window.end) / 2.0 for window in windows]
+        return cls(
+            np.concatenate([(older.starts + older.ends) / 2.0, middles]), running, over
+        )  # fmt: skip
 
     def windows_in(self, seconds: float, at: float) -> tuple[int, int]:
         """First and last + 1 of the windows whose middle lies in the `seconds` before `at`."""

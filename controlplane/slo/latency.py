@@ -6,12 +6,13 @@ from contract.burn_windows import Consumer
 from contract.frame import HISTOGRAM_BOUNDS
 from controlplane.history.observed import exact_bounds
 from controlplane.history.window import EngineWindow
-from controlplane.slo.budget import budget_remaining
+from controlplane.slo.budget import budget_remaining, long_budget
 from controlplane.slo.burn import tier_status
 from controlplane.slo.counts import LatencyCounts
 from controlplane.slo.histogram import count_over, merged, quantile
+from controlplane.slo.older import NOTHING, OlderCounts
 from controlplane.slo.settings import LatencyObjective, SloSettings
-from controlplane.slo.status import SloName, SloState, SloStatus, TierStatus
+from controlplane.slo.status import ErrorBudget, SloName, SloState, SloStatus, TierStatus
 
 CALM_PARTS = 5
 
@@ -34,13 +35,22 @@ def latency_status(
     windows: Sequence[EngineWindow],
     at: float,
     settings: SloSettings,
+    older: OlderCounts = NOTHING,
 ) -> SloStatus:
-    """The state of one latency SLO; `value` is the p99 over the governor's shortest long window."""
+    """The state of one latency SLO; `value` is the p99 over the governor's shortest long window.
+
+    The governor's tiers count the windows alone: it acts on what is recent. The others, and the
+    error budget, count the older intervals too.
+    """
     counts = LatencyCounts.of(windows, slo.value, objective.threshold_seconds)
+    long = LatencyCounts.of(windows, slo.value, objective.threshold_seconds, older)
     tiers = tuple(
-        tier_status(tier, counts, at, budget=objective.budget, settings=settings)
+        tier_status(
+            tier, counts if tier.consumer is Consumer.GOVERNOR else long, at,
+            budget=objective.budget, settings=settings,
+        )
         for tier in settings.tiers
-    )
+    )  # fmt: skip
     governed = _governed(tiers, settings)
     state = _state(governed)
     fastest = min(governed, key=lambda tier: tier.long_seconds)
@@ -58,10 +68,23 @@ def latency_status(
         budget_remaining_ratio=budget_remaining(
             bad, total, budget=objective.budget, state=state
         ),
-        n=fastest.total, tiers=tiers,
-        message=message, interpolated=interpolated,
+        budget=_budget(long, at, objective, settings, state),
+        n=fastest.total, tiers=tiers, message=message, interpolated=interpolated,
         calm=state is SloState.MET and _is_calm(counts, objective, at, settings),
     )  # fmt: skip
+
+
+def _budget(
+    counts: LatencyCounts,
+    at: float,
+    objective: LatencyObjective,
+    settings: SloSettings,
+    state: SloState,
+) -> ErrorBudget | None:
+    bad, total = counts.count(settings.budget_seconds, at)
+    first, _ = counts.windows_in(settings.budget_seconds, at)
+    held = at - counts.middles[first] if total else 0.0
+    return long_budget(bad, total, budget=objective.budget, state=state, seconds=held)
 
 
 def _is_interpolated(

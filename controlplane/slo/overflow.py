@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from controlplane.history.window import EngineWindow, Sums
-from controlplane.slo.budget import budget_remaining
+from controlplane.slo.budget import budget_remaining, long_budget
+from controlplane.slo.older import NOTHING, OlderCounts
 from controlplane.slo.settings import OverflowObjective, SloSettings
-from controlplane.slo.status import SloName, SloState, SloStatus
+from controlplane.slo.status import ErrorBudget, SloName, SloState, SloStatus
 
 Floats = npt.NDArray[np.float64]
 COMPLETE = 0.8
@@ -96,9 +97,18 @@ def judge(ratios: Sequence[float | None], objective: OverflowObjective) -> SloSt
     return SloState.MET
 
 
-def overflow_status(windows: Sequence[EngineWindow], settings: SloSettings) -> SloStatus:
-    """The state of the overflow SLO; `value` is the ratio over the judged slices together."""
+def overflow_status(
+    windows: Sequence[EngineWindow],
+    at: float,
+    settings: SloSettings,
+    older: OlderCounts = NOTHING,
+) -> SloStatus:
+    """The state of the overflow SLO; `value` is the ratio over the judged slices together.
+
+    The error budget counts the older intervals too, each as one slice of its own length.
+    """
     objective = settings.overflow
+    older = older.since(at - settings.budget_seconds)
     slices = cut(windows, objective.slice_seconds)
     ratios = [s.ratio if s.assignments >= objective.min_assignments else None for s in slices]
     recent = slices[-objective.slices_seen :]
@@ -115,9 +125,29 @@ def overflow_status(windows: Sequence[EngineWindow], settings: SloSettings) -> S
         budget_remaining_ratio=budget_remaining(
             bad, len(known), budget=1.0 - objective.target, state=state
         ),
+        budget=_budget(slices, ratios, older, at, objective, state),
         n=assignments, slices=told, message=_message(recent, told, objective, state),
         calm=_is_calm(ratios, slices, settings),
     )  # fmt: skip
+
+
+def _budget(
+    slices: Sequence[Slice],
+    ratios: Sequence[float | None],
+    older: OlderCounts,
+    at: float,
+    objective: OverflowObjective,
+    state: SloState,
+) -> ErrorBudget | None:
+    """In numbers of slices: an older interval counts as many as its length holds."""
+    judged = older.assignments >= objective.min_assignments
+    lengths = (older.ends - older.starts)[judged] / objective.slice_seconds
+    over = (older.overflow / np.maximum(older.assignments, 1.0))[judged] > objective.threshold
+    recent = [ratio for ratio in ratios if ratio is not None]
+    total = float(lengths.sum()) + len(recent)
+    bad = float(lengths[over].sum()) + sum(ratio > objective.threshold for ratio in recent)
+    held = at - older.starts[0] if len(older.starts) else sum(s.seconds for s in slices)
+    return long_budget(bad, total, budget=1.0 - objective.target, state=state, seconds=held)
 
 
 def _is_calm(

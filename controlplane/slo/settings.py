@@ -91,6 +91,11 @@ class SloSettings(BaseModel):
             raise ValueError("tiers: at least one tier must have the consumer governor")
         return self
 
+    @property
+    def budget_seconds(self) -> int:
+        """What error budgets are counted over: the longest tier's long window."""
+        return max(tier.long_seconds for tier in self.tiers)
+
     def threshold(self, slo: SloName) -> float:
         """Seconds for latencies, ratio for overflow."""
         if slo is SloName.TTFT:

@@ -39,6 +39,20 @@ class TierStatus(BaseModel):
     threshold_burn: float
 
 
+class ErrorBudget(BaseModel):
+    """What is left of an objective's error budget, over all that the longest tier looks back on.
+
+    Attributes:
+        remaining_ratio: 1 untouched, 0 spent, negative beyond.
+        seconds: how far back the counts go; less than the longest tier while less is stored.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    remaining_ratio: float
+    seconds: float
+
+
 class SloStatus(BaseModel):
     """One SLO of one engine at one moment.
 
@@ -48,9 +62,11 @@ class SloStatus(BaseModel):
         threshold: seconds for latencies, ratio for overflow.
         value: p99 in seconds (from merged histograms), or overflow ratio; None without events.
         room_ratio: 1 - value/threshold, negative when over it.
-        budget_remaining_ratio: error budget left over the history that is stored; None while
-            inconclusive or stale, and, unless breached, below as many events as make one bad one
-            affordable.
+        budget_remaining_ratio: error budget left of the last ten minutes alone, which the governor
+            goes by; None while inconclusive or stale, and, unless breached, below as many events
+            as make one bad one affordable.
+        budget: error budget left over the days that are stored, which people go by; None while
+            stale, or below as many events as make one bad one affordable.
         n: events behind `value`.
         interpolated: the counts over the threshold are interpolated: they come from another
             engine's histogram, which has no bound at the threshold.
@@ -67,6 +83,7 @@ class SloStatus(BaseModel):
     room_ratio: float | None
     budget_remaining_ratio: float | None
     n: int
+    budget: ErrorBudget | None = None
     tiers: tuple[TierStatus, ...] = ()
     slices: tuple[float | None, ...] = ()
     message: str = ""

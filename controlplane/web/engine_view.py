@@ -253,7 +253,7 @@ def _evaluated(session: Session, engine_id: str) -> dict[str, object]:
 
 def _without_verdict(slos: Sequence[SloStatus]) -> tuple[SloStatus, ...]:
     """Old verdicts are no verdicts."""
-    stale = {"state": SloState.STALE, "budget_remaining_ratio": None}
+    stale = {"state": SloState.STALE, "budget_remaining_ratio": None, "budget": None}
     return tuple(status.model_copy(update=stale) for status in slos)
 
 

@@ -68,7 +68,8 @@ SECTIONS: dict[str, tuple[Term, ...]] = {
         Term("SLO", "Service-level objective: the share of requests, or of ten-second slices, "
              "that must be good."),
         Term("budget", "Error budget: the bad share that the objective allows. 100 % is "
-             "untouched, 0 % is spent; unknown while too few events were judged."),
+             "untouched, 0 % is spent; unknown while too few events were judged. Counted over the "
+             "last three days, or as much of them as is stored."),
         Term("burn", "How fast the budget is spent: bad share ÷ allowed bad share. 1× spends it "
              "exactly."),
         Term("tier", "A pair of windows and a burn limit. The governor acts on its own tiers; "

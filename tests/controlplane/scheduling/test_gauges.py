@@ -2,7 +2,7 @@
 
 from controlplane.metrics import Instruments
 from controlplane.scheduling.gauges import EvaluationGauges
-from controlplane.slo.status import SloName, SloState, SloStatus, TierStatus
+from controlplane.slo.status import ErrorBudget, SloName, SloState, SloStatus, TierStatus
 from tests.support.snapshots import slo, snapshot
 
 LABELS = 'engine="engine-0",slo="ttft"'
@@ -17,7 +17,8 @@ def ttft(
         threshold_burn=14.4,
     )  # fmt: skip
     told = slo(SloName.TTFT, 0.1, state)
-    return told.model_copy(update={"tiers": (tier,), "budget_remaining_ratio": budget})
+    left = None if budget is None else ErrorBudget(remaining_ratio=budget, seconds=3600.0)
+    return told.model_copy(update={"tiers": (tier,), "budget": left})
 
 
 def shown(*statuses: SloStatus) -> list[str]:
