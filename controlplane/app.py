@@ -128,7 +128,6 @@ class Plane:
     def stop(self) -> None:
         """Stop acting, store what waits, stop what runs, close the database."""
         self.governor.stop()
-        self.scraper.close()
         self.intake.close()
         self.writer.stop()
         self.database.close()

@@ -4,11 +4,12 @@ Each engine has a boot of its own here, begun anew when the last scrape is too l
 many minutes would say nothing of when. The first scrape of a boot only sets the baseline.
 """
 
+import asyncio
 import logging
 import secrets
+import ssl
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import httpx
@@ -29,7 +30,7 @@ from controlplane.settings import EngineSettings, ScrapeSettings
 
 LONGEST_SECONDS = 60.0
 """Between two scrapes of one boot; after a longer silence counting begins anew."""
-THREADS = 8
+AT_ONCE = 64
 
 logger = logging.getLogger(__name__)
 
@@ -86,36 +87,48 @@ class Scraper:
         instruments: Instruments,
         settings: ScrapeSettings,
         *,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.targets = tuple(targets)
         self._store = store
         self._clock = clock
         self._counter = instruments.counter("trimtab_scrapes_total")
         self._settings = settings
-        self._client = httpx.Client(transport=transport, trust_env=False)
+        self._transport = transport
+        self._tls = ssl.create_default_context()  # made once: loading the authorities takes long
         self._boots: dict[str, _Boot] = {}
         self._said: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def scrape(self) -> int:
-        """Scrape all targets side by side; gives how many answered."""
+        """Scrape all targets side by side; gives how many answered.
+
+        Takes no longer than `timeout_seconds` and the storing, whatever the endpoints do.
+        """
         if not self.targets:
             return 0
-        with self._lock, ThreadPoolExecutor(min(THREADS, len(self.targets)), "scrape") as pool:
-            return sum(pool.map(self._scraped, self.targets))
+        with self._lock:
+            return asyncio.run(self._all())
 
     def failure(self, engine_id: str) -> str:
         """Why the last reading of an engine failed; empty when it did not, or not here."""
         return self._said.get(engine_id, "")
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+    async def _all(self) -> int:
+        at_once = asyncio.Semaphore(AT_ONCE)
 
-    def _scraped(self, target: Target) -> bool:
+        async def one(target: Target) -> bool:
+            async with at_once:
+                return await self._scraped(target, client)
+
+        async with httpx.AsyncClient(
+            transport=self._transport, trust_env=False, verify=self._tls
+        ) as client:
+            return sum(await asyncio.gather(*map(one, self.targets)))
+
+    async def _scraped(self, target: Target, client: httpx.AsyncClient) -> bool:
         try:
-            outcome, told = self._one(target), ""
+            outcome, told = await self._one(target, client), ""
         except TrimtabError as error:
             outcome, told = error.kind, error.detail
         self._counter.labels(target.engine_id, outcome).inc()
@@ -124,14 +137,17 @@ class Scraper:
             logger.warning("engine %s: %s", target.engine_id, told or "answers again")
         return not told
 
-    def _one(self, target: Target) -> str:
+    async def _one(self, target: Target, client: httpx.AsyncClient) -> str:
         """One scrape; gives one word on how it went."""
         at, monotonic = self._clock.now(), self._clock.monotonic()
-        text = fetch(
-            self._client, metrics_url(target.url), target.token,
+        text = await fetch(
+            client, metrics_url(target.url), target.token,
             max_bytes=self._settings.max_body_bytes, seconds=self._settings.timeout_seconds,
-            monotonic=self._clock.monotonic,
         )  # fmt: skip
+        return await asyncio.to_thread(self._take, target, text, at, monotonic)
+
+    def _take(self, target: Target, text: str, at: float, monotonic: float) -> str:
+        """Store what a reading at `at` says; waits for the disk."""
         reading = read(text, NAMES[target.kind])
         boot = self._boots.get(target.engine_id)
         if boot is None or not 0 < monotonic - boot.monotonic <= LONGEST_SECONDS:

@@ -1,6 +1,10 @@
 """Scraping real HTTP endpoints on loopback into the history; an observe-only engine throughout."""
 
 import dataclasses
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -8,6 +12,7 @@ from controlplane.errors import StorageError
 from controlplane.history.observed import observed_of
 from controlplane.history.tiers import Span
 from controlplane.history.upkeep import Upkeep
+from controlplane.settings import ScrapeSettings
 from tests.support.expositions import OBSERVED as ENGINE
 from tests.support.expositions import vllm
 from tests.support.frames import START
@@ -81,6 +86,35 @@ def test_an_endpoint_that_is_away_is_one_outcome(plane, scrape):
     plane.scraper.targets = (away,)
     assert scrape() == 0
     assert _outcomes(plane) == {"engine-unreachable": 1}
+
+
+@contextmanager
+def trickling() -> Iterator[str]:
+    """The URL of a server that sends a header now and then and never ends."""
+    ended = threading.Event()
+
+    def trickle(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not ended.wait(0.02):
+                connection.sendall(b"X-More: yes\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener,))
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        ended.set()
+        thread.join()
+
+
+def test_an_endpoint_that_never_ends_its_answer_holds_up_no_other(plane, scrape):
+    target = plane.scraper.targets[0]
+    plane.scraper._settings = ScrapeSettings(timeout_seconds=0.2)
+    with trickling() as url:
+        plane.scraper.targets = (dataclasses.replace(target, engine_id="slow", url=url), target)
+        assert scrape(vllm((1, 0, 0, 0, 0))) == 1
+    assert _outcomes(plane) == {"engine-unreachable": 1, "baseline": 1}
+    assert "took over 0.2 s" in plane.scraper.failure("slow")
 
 
 def test_what_could_not_be_stored_is_in_the_next_frame(plane, scrape, monkeypatch):
