@@ -14,6 +14,7 @@ from contract.frame_stack import Stack
 from controlplane.errors import InvalidInputError
 from controlplane.history.chunk_codec import CorruptChunkError
 from controlplane.history.models import LoadRollup
+from controlplane.history.observed import FIELD
 from controlplane.history.summing import WindowSum
 from controlplane.history.tiers import FRAMES, ROLLUPS, Span
 from controlplane.history.window import EngineWindow
@@ -105,6 +106,7 @@ class _Sum:
             self._newest_started = rollup.newest_started
         elif rollup.newest_started >= self._newest_started:
             self._newest, self._newest_started = rollup.raw_header, rollup.newest_started
+        self._total.see_bounds(rollup.raw_header.get(FIELD))
         self._total.merge(rollup.window(self._header))
         self._extend(key.tier, key.t0, key.t0 + key.tier)
 

@@ -10,12 +10,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
 from contract.frame import ARRAYS, FrameHeader
 from contract.frame_codec import Frame
 from contract.frame_stack import SideBySide, Stack, Stacked, stack_frames
+from controlplane.history.observed import FIELD, CommonBounds
 from controlplane.history.window import EngineWindow, Sums
 
 _BY_GENERATION = frozenset(name for name, spec in ARRAYS.items() if spec.dims[0] == "G")
@@ -34,6 +36,7 @@ class WindowSum:
         self.scalars: dict[str, float] = {}
         self.tokens = [0, 0]
         self.live_biases: list[str] = []
+        self._bounds = CommonBounds()
 
     def add_stack(self, stack: Stack, first: int = 0, end: int | None = None) -> None:
         """Add the frames of a stack from index `first` up to `end`, oldest first.
@@ -65,9 +68,14 @@ class WindowSum:
 
     def _see_header(self, header: FrameHeader) -> None:
         """Keep the newest."""
+        self.see_bounds((header.model_extra or {}).get(FIELD))
         newest = self.header
         if newest is None or header.started_unix_seconds >= newest.started_unix_seconds:
             self.header = header
+
+    def see_bounds(self, said: Any) -> None:
+        """Where one header says that its counts are exact (`observed.FIELD`)."""
+        self._bounds.see(said)
 
     def _add_small(
         self, small: SideBySide, generations: tuple[int, ...], first: int, last: int
@@ -127,7 +135,7 @@ class WindowSum:
             frames=self.frames,
             missing=missing,
             covered_seconds=self.covered_seconds,
-            header=self.header,
+            header=self._bounds.told_by(self.header),
             arrays=dict(self.arrays),
             by_generation={key: dict(value) for key, value in self.by_generation.items()},
             tokens=(self.tokens[0], self.tokens[1]),
