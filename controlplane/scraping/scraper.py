@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 import httpx
 
 from contract.frame_codec import encode
+from contract.keep_alive import FOREIGN_KEEP_ALIVE_SECONDS
 from controlplane.clock import Clock
 from controlplane.engine_kind import EngineKind
 from controlplane.errors import TrimtabError
 from controlplane.history.ring import ReceivedFrame
 from controlplane.history.upkeep import Job
 from controlplane.metrics import Instruments
+from controlplane.reconnecting import Reconnecting
 from controlplane.scraping.difference import Known
 from controlplane.scraping.exposition import Reading, read
 from controlplane.scraping.fetch import fetch, metrics_url
@@ -93,7 +95,9 @@ class Scraper:
         self._clock = clock
         self._counter = instruments.counter("trimtab_scrapes_total")
         self._settings = settings
-        self._client = httpx.Client(transport=transport, trust_env=False)
+        self._client = httpx.Client(
+            transport=transport or Reconnecting(FOREIGN_KEEP_ALIVE_SECONDS), trust_env=False
+        )
         self._boots: dict[str, _Boot] = {}
         self._said: dict[str, str] = {}
         self._lock = threading.Lock()

@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from contract.frame_codec import Frame, FrameError, encode
 from contract.headers import LOGS_PATH, RETRY_AFTER
+from contract.keep_alive import CLIENT_KEEP_ALIVE_SECONDS
 from engine.telemetry.frame_buffer import FrameBuffer
 from engine.telemetry.otlp_logs import Encoding, PackedFrame, compress, export_request
 
@@ -70,7 +71,7 @@ class FrameExporter:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._client = httpx.Client(
             base_url=url, headers=headers, transport=transport, timeout=httpx.Timeout(5.0),
-            trust_env=False,
+            limits=httpx.Limits(keepalive_expiry=CLIENT_KEEP_ALIVE_SECONDS), trust_env=False,
         )  # fmt: skip
         self._engine_id = engine_id
         self._boot_id = boot_id
