@@ -146,6 +146,11 @@ class GovernorSettings(Section):
     alerts: dict[str, str] = Field(default_factory=lambda: dict.fromkeys(_ALERTS, ""))
     evaluate_threads: int = Field(default=4, ge=1, le=64)
 
+    def named_policies(self) -> dict[str, str]:
+        """Dotted name of each setting that names a policy → that policy."""
+        by_alert = {f"governor.alerts.{alert}": name for alert, name in self.alerts.items() if name}
+        return {"governor.policy": self.policy, **by_alert}
+
 
 class Settings(Listening, BaseSettings):
     """All settings of the control plane.

@@ -1,5 +1,6 @@
 """Policies by name and version, and which one governs an engine, with its modes by knob."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -57,6 +58,26 @@ def newest(session: Session, name: str) -> Policy:
         f"policy {name!r} does not exist; known: {', '.join(names(session))}",
         field="policy", value=name,
     )  # fmt: skip
+
+
+def check_named(session: Session, named: Mapping[str, str]) -> None:
+    """Refuse settings that name a policy which is neither shipped nor stored.
+
+    Args:
+        session: of the database that policies are stored in.
+        named: dotted name of a setting → the policy that it names.
+
+    Raises:
+        InvalidInputError: the first setting that names an unknown policy.
+    """
+    for setting, name in named.items():
+        try:
+            newest(session, name)
+        except NotFoundError as error:
+            raise InvalidInputError(
+                f"setting {setting}: {error.detail}", field=setting, value=name,
+                bound=names(session),
+            ) from None  # fmt: skip
 
 
 def versions(session: Session, name: str) -> list[PolicyVersion]:

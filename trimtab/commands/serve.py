@@ -60,6 +60,7 @@ def command(
         if login:
             click.echo(f"Log in once: {login_url(settings, database)}")
         app = create_app(settings, database=database)
+        app.state.governor.check()
     _check_tls(settings)
     _check_address(settings.host, settings.port)
     _collect_seldom()
