@@ -39,6 +39,7 @@ from engine.telemetry.exporter import FrameExporter
 
 LEASE_SECONDS = 0.5
 SNAPSHOT_SECONDS = 60.0
+FLUSH_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -117,6 +118,9 @@ class Fleet:
             finally:
                 self._stopping.set()
                 await asyncio.gather(ticking, tending)
+                for each in self.hosted:  # all at once: `stop` waits for one after the other
+                    if each.exporter is not None:
+                        each.exporter.wind_up(FLUSH_SECONDS)
 
     def stop(self) -> None:
         """End the ticks."""
@@ -149,7 +153,7 @@ class Fleet:
         exporter = self._exporter(member)
         if exporter is not None:
             exporter.start()
-            stack.callback(exporter.stop, 1.0)
+            stack.callback(exporter.stop)
         affected = settings.engine_id in options.affected
         healthy = options.scenario.model_copy(update={"events": ()})
         run = ScenarioRun(options.scenario if affected else healthy, core.engine)

@@ -57,3 +57,12 @@ class DeliveryLog:
             "engine %s: telemetry flows again; %d frames of this boot were lost",
             self._engine_id, dropped,
         )  # fmt: skip
+
+    def ended(self, undelivered: int, seconds: float) -> None:
+        """The engine stops, and what was not delivered goes with it."""
+        if undelivered:
+            log.warning(
+                "engine %s stops with %d frames undelivered, which are lost: the control plane at "
+                "%s did not take them within %g s",
+                self._engine_id, undelivered, self._url, seconds,
+            )  # fmt: skip

@@ -85,9 +85,11 @@ class FrameExporter:
         self._log = DeliveryLog(engine_id, url)
         self._most = frames
         self._buffer = FrameBuffer(frames)
+        self._in_flight = 0
         self._stopping = threading.Event()
         self._sleep = sleep or self._stopping.wait
         self._deadline = float("inf")
+        self._flush_seconds = 0.0
         self._attempts = 0
         self._counts: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._run, name="frame-exporter", daemon=True)
@@ -121,14 +123,21 @@ class FrameExporter:
         nanoseconds = int(header.started_unix_seconds * 1e9)
         self._buffer.put(PackedFrame(header.sequence, body, nanoseconds))
 
+    def wind_up(self, flush_seconds: float = 5.0) -> None:
+        """Begin to end: what is left is tried for at most `flush_seconds`. `stop` waits for it."""
+        if not self._stopping.is_set():
+            self._flush_seconds = flush_seconds
+            self._deadline = time.monotonic() + flush_seconds
+            self._stopping.set()
+            self._buffer.wake()
+
     def stop(self, flush_seconds: float = 5.0) -> None:
-        """Send what is left for at most `flush_seconds`, then end the thread."""
-        self._deadline = time.monotonic() + flush_seconds
-        self._stopping.set()
-        self._buffer.wake()
+        """Send what is left for at most `flush_seconds`, end the thread, say what is lost by it."""
+        self.wind_up(flush_seconds)
         if self._thread.ident is not None:
-            self._thread.join(flush_seconds + 6.0)
+            self._thread.join(self._flush_seconds + 6.0)
         self._client.close()
+        self._log.ended(len(self._buffer) + self._in_flight, self._flush_seconds)
 
     def _run(self) -> None:
         while self._work():
@@ -144,6 +153,7 @@ class FrameExporter:
         return True
 
     def _deliver(self, batch: list[PackedFrame]) -> None:
+        self._in_flight = len(batch)
         delivery = self._post(batch)
         if delivery.retry_seconds is None:
             self._end_with(batch, delivery)
@@ -152,6 +162,7 @@ class FrameExporter:
             self._pause(delivery.retry_seconds)
 
     def _end_with(self, batch: list[PackedFrame], delivery: Delivery) -> None:
+        self._in_flight = 0
         self._attempts = 0
         self._counts[delivery.outcome] += len(batch)
         if delivery.outcome != Verdict.SENT:
@@ -160,6 +171,7 @@ class FrameExporter:
 
     def _keep(self, batch: list[PackedFrame], delivery: Delivery) -> None:
         self._buffer.put_back(batch)
+        self._in_flight = 0
         self._counts["retried"] += 1
         self._attempts += 1
         self._log.kept(

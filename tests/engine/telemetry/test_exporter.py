@@ -208,7 +208,7 @@ def test_an_absent_control_plane_costs_the_oldest_frames_only():
     assert stored == list(range(400, 1000))
 
 
-def test_stop_flushes_and_is_bounded_when_nobody_answers():
+def test_stop_flushes_and_is_bounded_when_nobody_answers_and_says_what_is_lost(caplog):
     def away(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("away", request=request)
 
@@ -218,6 +218,19 @@ def test_stop_flushes_and_is_bounded_when_nobody_answers():
     sender.stop(flush_seconds=0.2)
     assert sender.counts["waiting"] == 1
     assert not sender._thread.is_alive()
+    assert caplog.messages[-1] == (
+        "engine e0 stops with 1 frames undelivered, which are lost: the control plane at "
+        "http://control did not take them within 0.2 s"
+    )
+
+
+def test_a_stop_that_delivered_everything_says_nothing(receiver, caplog):
+    sender = exporter(receiver.url)
+    sender.submit(frame(0))
+    sender.start()
+    sender.stop()
+    assert sender.counts["sent"] == 1
+    assert caplog.messages == []
 
 
 def test_the_buffer_keeps_order_and_bounds_when_a_batch_comes_back():
