@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import ValidationError
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -153,19 +152,3 @@ def with_modes(policy: Policy, modes: dict[Knob, Mode]) -> Policy:
         for knob, rules in policy.knobs.items()
     }
     return policy.model_copy(update={"knobs": knobs})
-
-
-def parsed(body: object) -> Policy:
-    """A policy from a JSON body.
-
-    Raises:
-        InvalidInputError: names the first field that is unknown or out of bounds.
-    """
-    try:
-        return Policy.model_validate(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "policy"
-        raise InvalidInputError(
-            f"policy field {field}: {first['msg']}", field=field, value=str(first["input"])
-        ) from error

@@ -258,6 +258,10 @@ class NotificationTarget(_Document):
     spec: NotificationTargetSpec
 
 
+KINDS = (
+    "SLO", "SLI", "Service", "DataSource", "AlertPolicy", "AlertCondition",
+    "AlertNotificationTarget",
+)  # fmt: skip
 Document = Annotated[
     Slo | Sli | Service | DataSource | AlertPolicy | AlertCondition | NotificationTarget,
     Field(discriminator="kind"),

@@ -16,6 +16,7 @@ from engine.errors import BadRequestError
 from engine.simulation import scenario as scenarios
 from engine.simulation.run import ScenarioRun
 from trimtab.errors import InputError
+from trimtab.input_file import read_input
 from trimtab.simulated.history import SimulatedHistory, incidents_of, suited
 from trimtab.simulated.real_incidents import recorded_names, recorded_run
 from trimtab.simulated.stored import read_history
@@ -74,13 +75,15 @@ def command(
 def _policy(wanted: str) -> Policy:
     if wanted in BUILTIN:
         return BUILTIN[wanted]
-    try:
-        return load_policy(Path(wanted).read_text("utf-8"))
-    except OSError:
+    file = Path(wanted)
+    if not file.exists():
         known = ", ".join(BUILTIN)
-        raise InputError(f"Policy {wanted!r} is no file and none of {known}.") from None
+        raise InputError(f"Policy {wanted!r} is no file and none of {known}.")
+    text = read_input(file, "policy file")
+    try:
+        return load_policy(text)
     except TrimtabError as error:
-        raise InputError(error.detail) from None
+        raise InputError(f"{file}: {error.detail}") from None
 
 
 def _simulated(

@@ -57,6 +57,25 @@ def test_bad_input_exits_2_with_one_sentence(flags, words):
     assert result.output.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\xff", "is not UTF-8 text"),
+        (b"a: [\nb: }", "policy is not YAML: expected the node content, but found '}' (line 2"),
+        (b"port = 8700", "policy must be a mapping"),
+        (b"format: 1", "policy field name: Field required\n"),
+    ],
+)
+def test_a_file_that_is_no_policy_is_named_in_one_sentence(tmp_path, content, words):
+    file = tmp_path / "policy.yaml"
+    file.write_bytes(content)
+    result = CliRunner().invoke(command, ["--scenario", "slow-rank", "--policy", str(file)])
+    assert result.exit_code == 2
+    assert str(file) in result.output
+    assert words in result.output
+    assert result.output.count("\n") == 1
+
+
 def answering(pages):
     def handle(request):
         return pages(request.url.path, dict(request.url.params))
