@@ -1,13 +1,14 @@
 """A policy: what may be moved, how far, how often, and how a change is judged. YAML in and out."""
 
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from contract.runtime_config import CAPACITY_LADDER, CHUNK_SIZES, MAX_CONCURRENCY_CEILING, Rung
+from contract.written import Written
 from controlplane.detectors.settings import DetectorSettings
 from controlplane.errors import InvalidInputError
 from controlplane.policy.knob import Knob, Mode
@@ -142,7 +143,11 @@ class Policy(_Part):
     """
 
     format: int = POLICY_FORMAT
-    name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$")
+    name: Annotated[
+        str,
+        Field(min_length=1, max_length=64),
+        Written(r"^[a-z0-9][a-z0-9-]*$", "have only a-z 0-9 - with a letter or a digit first"),
+    ]
     version: int = Field(default=1, ge=1)
     description: str = Field(default="", max_length=1000)
     strategy: Strategy = Strategy.GOVERNED

@@ -93,7 +93,8 @@ def _invalid(where: str, error: ValidationError) -> InvalidInputError:
             f"{where}: kind must be one of {', '.join(KINDS)}", field="kind", bound=KINDS
         )
     path = ".".join(str(part) for part in first["loc"])
-    said = f"{path}: {first['msg']}" if path else first["msg"].removeprefix("Value error, ")
+    told = first["msg"].removeprefix("Value error, ")
+    said = f"{path}: {told}" if path else told
     # For an absent field pydantic gives the whole table that lacks it.
     shown = "" if isinstance(first["input"], dict) else f" (got {got})"
     return InvalidInputError(f"{where}: {said}{shown}", field=path or "file", value=got)
