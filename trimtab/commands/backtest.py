@@ -7,6 +7,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from contract.settings_reader import TOKEN_VARIABLE
 from controlplane.errors import TrimtabError
 from controlplane.policy.backtest import BacktestReport, Incident, Run, backtest
 from controlplane.policy.builtin import BUILTIN
@@ -20,6 +21,7 @@ from trimtab.input_file import read_input
 from trimtab.simulated.history import SimulatedHistory, incidents_of, suited
 from trimtab.simulated.real_incidents import recorded_names, recorded_run
 from trimtab.simulated.stored import read_history
+from trimtab.token_option import token_option
 
 
 @click.command(
@@ -35,7 +37,7 @@ from trimtab.simulated.stored import read_history
 @click.option("--scenario", help="A simulated scenario by name, or a .toml file.")
 @click.option("--history", "url", help="Control plane whose stored snapshots are replayed.")
 @click.option("--engine", help="With --history: the engine.  [default: the only one]")
-@click.option("--token", envvar="TRIMTAB_TOKEN", help="With --history: bearer token (viewer).")
+@token_option(TOKEN_VARIABLE, "With --history: bearer token (viewer).")
 @click.option(
     "--limit",
     type=click.IntRange(1, 100_000),
