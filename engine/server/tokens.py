@@ -94,9 +94,10 @@ def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
         ) from None  # fmt: skip
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where = ".".join(str(part) for part in first["loc"]) or "body"
+        said = first["msg"].removeprefix("Value error, ")
         raise BadRequestError(
-            f"token file {path}: {where or 'body'}: {first['msg']}", field="token_file",
+            f"token file {path}: {where}: {said}", field="token_file",
             value=str(path),
         ) from None  # fmt: skip
 
