@@ -126,12 +126,14 @@ def command(
             )
         )  # fmt: skip
     console = Console()
-    with _control_plane(site, standalone=standalone, console=console) as watched:
-        try:
-            with one_sentence():
-                asyncio.run(_run(site, console, duration, watched))
-        except ChildFailedError as error:
-            raise click.ClickException(str(error)) from None
+    try:
+        with (
+            _control_plane(site, standalone=standalone, console=console) as watched,
+            one_sentence(),
+        ):
+            asyncio.run(_run(site, console, duration, watched))
+    except ChildFailedError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _adapted(
