@@ -1,5 +1,6 @@
 """What a refused setting says, the same in both planes: one sentence with its name and value."""
 
+import re
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -8,6 +9,9 @@ from contract.settings_names import nearest, settings_at
 
 _VALUE_IS_SHOWN = ("_parsing", "literal_error", "than", "than_equal")
 """Ends of pydantic's error types whose input is a number or a choice: never a secret or a URL."""
+
+_IT = re.compile(r"^\w+ should\b")
+"""pydantic names the kind of a value (`String should`); here the setting is named."""
 
 
 class SettingsError(Exception):
@@ -30,7 +34,7 @@ def refused(error: ValidationError, model: type[BaseModel]) -> SettingsError:
     """The first setting that is wrong, and what to say about it."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    message = str(first["msg"]).removeprefix("Value error, ").replace("Input should", "it should")
+    message = _IT.sub("it should", str(first["msg"]).removeprefix("Value error, "))
     if not where:
         return SettingsError(message, field="settings")
     if first["type"] == "extra_forbidden":

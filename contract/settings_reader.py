@@ -24,7 +24,9 @@ from contract.settings_names import NESTING, is_variable, variables
 
 CONTROL_PREFIX = "TRIMTAB_"
 ENGINE_PREFIX = "TRIMTAB_ENGINE_"
-CLIENT_VARIABLES = ("TRIMTAB_TOKEN", "TRIMTAB_INFERENCE_TOKEN")
+TOKEN_VARIABLE = "TRIMTAB_TOKEN"  # noqa: S105 - a name
+INFERENCE_TOKEN_VARIABLE = "TRIMTAB_INFERENCE_TOKEN"  # noqa: S105 - a name
+CLIENT_VARIABLES = (TOKEN_VARIABLE, INFERENCE_TOKEN_VARIABLE)
 """What the commands that only call a plane read: `backtest`, `replay`."""
 
 Model = TypeVar("Model", bound=BaseSettings)

@@ -118,8 +118,10 @@ class Plane:
         """Bring the registry and the tokens up to the settings, and start what runs.
 
         Raises:
+            InvalidInputError: a setting names a policy that does not exist.
             StorageError: the database does not answer, or its schema is missing.
         """
+        self.governor.check()
         self.engines.sync()
         self._ensure_tokens()
         self.writer.start()

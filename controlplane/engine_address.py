@@ -8,6 +8,8 @@ from typing import Annotated
 import httpx
 from pydantic import AfterValidator, Field, SecretStr
 
+from contract.written import HTTP_URL, Written
+
 MAX_URL_CHARACTERS = 512
 _HIGHEST_PORT = 65535
 
@@ -30,11 +32,17 @@ def _sendable(token: SecretStr) -> SecretStr:
 
 
 EngineId = Annotated[
-    str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._:-]*$")
+    str,
+    Field(min_length=1, max_length=128),
+    Written(
+        r"^[A-Za-z0-9_][A-Za-z0-9._:-]*$",
+        "have only A-Z a-z 0-9 . _ : - with a letter, a digit or _ first",
+    ),
 ]
 EngineUrl = Annotated[
     str,
-    Field(pattern=r"^https?://[^\s]+$", max_length=MAX_URL_CHARACTERS),
+    Field(max_length=MAX_URL_CHARACTERS),
+    HTTP_URL,
     AfterValidator(_parsed),
 ]
 EngineToken = Annotated[SecretStr, Field(max_length=512), AfterValidator(_sendable)]

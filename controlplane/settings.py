@@ -5,7 +5,7 @@ file is `--config`, else `TRIMTAB_CONFIG`, else `trimtab.toml` in the working di
 """
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings
@@ -13,9 +13,18 @@ from pydantic_settings import BaseSettings
 from contract.listening import Listening
 from contract.settings_error import SettingsError
 from contract.settings_reader import CONTROL_SOURCE, read_settings, settings_config
+from contract.written import Written
 from controlplane.engine_address import EngineId, EngineToken, EngineUrl
 from controlplane.engine_kind import EngineKind
 from controlplane.errors import InvalidInputError
+
+DatabaseUrl = Annotated[
+    str,
+    Written(
+        r"^(sqlite|postgresql(\+psycopg)?)://.*$",
+        "begin with sqlite:/// and a path, or with postgresql:// and a host",
+    ),
+]
 
 
 class Section(BaseModel):
@@ -146,6 +155,11 @@ class GovernorSettings(Section):
     alerts: dict[str, str] = Field(default_factory=lambda: dict.fromkeys(_ALERTS, ""))
     evaluate_threads: int = Field(default=4, ge=1, le=64)
 
+    def named_policies(self) -> dict[str, str]:
+        """Dotted name of each setting that names a policy → that policy."""
+        by_alert = {f"governor.alerts.{alert}": name for alert, name in self.alerts.items() if name}
+        return {"governor.policy": self.policy, **by_alert}
+
 
 class Settings(Listening, BaseSettings):
     """All settings of the control plane.
@@ -158,9 +172,7 @@ class Settings(Listening, BaseSettings):
 
     model_config = settings_config(CONTROL_SOURCE)
 
-    database_url: str = Field(
-        default="sqlite:///var/trimtab.db", pattern=r"^(sqlite|postgresql(\+psycopg)?)://"
-    )
+    database_url: DatabaseUrl = "sqlite:///var/trimtab.db"
     port: int = Field(default=8700, ge=0, le=65535)
     engines: tuple[EngineSettings, ...] = ()
     ingest: IngestSettings = IngestSettings()

@@ -1,7 +1,9 @@
 """`EngineAdmin` over HTTP.
 
-No request is ever retried here. A time-out, a broken connection or an answer that a proxy made up
-(5xx without problem details) leaves the outcome unknown; whoever sent a change reads back.
+Only what met a pooled connection gone stale is sent once more, on a fresh one: a read changes
+nothing, and a change that did arrive is answered by its idempotency key, before its ETag is looked
+at. Any other broken connection, a time-out or an answer that a proxy made up (5xx without problem
+details) leaves the outcome unknown; whoever sent a change reads back.
 """
 
 from typing import Any, TypeVar
@@ -20,9 +22,11 @@ from contract.admin import (
     WhatIfResponse,
 )
 from contract.headers import ADMIN_PREFIX, FENCING_EPOCH, IDEMPOTENCY_KEY, IF_MATCH
+from contract.keep_alive import CLIENT_KEEP_ALIVE_SECONDS
 from contract.problem import Problem
 from controlplane.actuator.engine_admin import Mutation
 from controlplane.errors import EngineError, EngineRefusedError, EngineUnreachableError
+from controlplane.reconnecting import Reconnecting
 
 READ_TIMEOUT_SECONDS = 2.0
 CHANGE_TIMEOUT_SECONDS = 5.0
@@ -50,7 +54,7 @@ class HttpEngineAdmin:
             base_url=base_url.rstrip("/") + ADMIN_PREFIX,
             headers={"Authorization": f"Bearer {token}"},
             timeout=READ_TIMEOUT_SECONDS,
-            transport=transport,
+            transport=transport or Reconnecting(CLIENT_KEEP_ALIVE_SECONDS),
             trust_env=False,
         )
 

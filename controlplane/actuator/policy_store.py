@@ -1,8 +1,8 @@
 """Policies by name and version, and which one governs an engine, with its modes by knob."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import ValidationError
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -57,6 +57,26 @@ def newest(session: Session, name: str) -> Policy:
         f"policy {name!r} does not exist; known: {', '.join(names(session))}",
         field="policy", value=name,
     )  # fmt: skip
+
+
+def check_named(session: Session, named: Mapping[str, str]) -> None:
+    """Refuse settings that name a policy which is neither shipped nor stored.
+
+    Args:
+        session: of the database that policies are stored in.
+        named: dotted name of a setting → the policy that it names.
+
+    Raises:
+        InvalidInputError: the first setting that names an unknown policy.
+    """
+    for setting, name in named.items():
+        try:
+            newest(session, name)
+        except NotFoundError as error:
+            raise InvalidInputError(
+                f"setting {setting}: {error.detail}", field=setting, value=name,
+                bound=names(session),
+            ) from None  # fmt: skip
 
 
 def versions(session: Session, name: str) -> list[PolicyVersion]:
@@ -132,19 +152,3 @@ def with_modes(policy: Policy, modes: dict[Knob, Mode]) -> Policy:
         for knob, rules in policy.knobs.items()
     }
     return policy.model_copy(update={"knobs": knobs})
-
-
-def parsed(body: object) -> Policy:
-    """A policy from a JSON body.
-
-    Raises:
-        InvalidInputError: names the first field that is unknown or out of bounds.
-    """
-    try:
-        return Policy.model_validate(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "policy"
-        raise InvalidInputError(
-            f"policy field {field}: {first['msg']}", field=field, value=str(first["input"])
-        ) from error

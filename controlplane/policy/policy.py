@@ -1,16 +1,19 @@
 """A policy: what may be moved, how far, how often, and how a change is judged. YAML in and out."""
 
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from contract.runtime_config import CAPACITY_LADDER, CHUNK_SIZES, MAX_CONCURRENCY_CEILING, Rung
+from contract.written import Written
 from controlplane.detectors.settings import DetectorSettings
 from controlplane.errors import InvalidInputError
 from controlplane.policy.knob import Knob, Mode
 from controlplane.slo.settings import SloSettings
+from controlplane.slo.yaml_error import in_one_line
 
 POLICY_FORMAT = 1
 
@@ -140,7 +143,11 @@ class Policy(_Part):
     """
 
     format: int = POLICY_FORMAT
-    name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$")
+    name: Annotated[
+        str,
+        Field(min_length=1, max_length=64),
+        Written(r"^[a-z0-9][a-z0-9-]*$", "have only a-z 0-9 - with a letter or a digit first"),
+    ]
     version: int = Field(default=1, ge=1)
     description: str = Field(default="", max_length=1000)
     strategy: Strategy = Strategy.GOVERNED
@@ -180,20 +187,37 @@ def load_policy(text: str) -> Policy:
     try:
         body = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InvalidInputError(f"policy is not YAML: {error}", field="policy") from error
+        raise InvalidInputError(
+            f"policy is not YAML: {in_one_line(error)}", field="policy"
+        ) from error
     if not isinstance(body, dict):
         raise InvalidInputError(
-            "policy must be a mapping", field="policy", value=type(body).__name__
-        )
+            "policy must be a mapping of its fields, such as name and knobs",
+            field="policy", value=type(body).__name__,
+        )  # fmt: skip
+    return parsed(body)
+
+
+def parsed(body: object) -> Policy:
+    """A policy from a JSON or YAML body.
+
+    Raises:
+        InvalidInputError: names the first field that is unknown or out of bounds.
+    """
     try:
         return Policy.model_validate(body)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "policy"
         raise InvalidInputError(
-            f"policy field {field}: {first['msg']} (got {first['input']!r})",
+            f"policy field {field}: {first['msg'].removeprefix('Value error, ')}{_got(first)}",
             field=field, value=str(first["input"]),
         ) from error  # fmt: skip
+
+
+def _got(fault: ErrorDetails) -> str:
+    """The value at fault, unless it is a whole table: pydantic gives that for an absent field."""
+    return "" if isinstance(fault["input"], dict) else f" (got {fault['input']!r})"
 
 
 def dump_policy(policy: Policy) -> str:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from sqlalchemy.orm import Session
 
 from contract.frame import FrameHeader
+from controlplane.actuator import policy_store
 from controlplane.actuator.actuator import Actuator
 from controlplane.actuator.engine_admins import HttpEngineAdmins
 from controlplane.actuator.fence import Fence
@@ -107,6 +108,16 @@ class Governor:
             lease or Lease(database, clock, holder), instruments,
             lambda mandate, fenced: Jobs(jobs, clock, instruments, mandate, fenced),
         )  # fmt: skip
+
+    def check(self) -> None:
+        """Refuse settings that name a policy which the database does not know.
+
+        Raises:
+            InvalidInputError: there is no policy of that name.
+            StorageError: the database does not answer, or its schema is missing.
+        """
+        with self.database.read() as session:
+            policy_store.check_named(session, self.settings.named_policies())
 
     def start(self) -> None:
         """Claim the lease, unless the settings say that this process never leads."""

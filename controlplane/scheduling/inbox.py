@@ -93,7 +93,8 @@ class Inbox:
         if alert.status == "resolved":
             return "resolved: nothing to evaluate"
         if alert.alertname not in allowed:
-            return f"{alert.alertname or 'an alert without a name'} is not on the list"
+            named = alert.alertname or "an alert without a name"
+            return f"{named} is not among the alerts of the setting governor.alerts"
         if alert.engine_id is None:
             return "it names no engine"
         if alert.engine_id not in engines:

@@ -12,9 +12,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from contract.burn_windows import BurnTier, Consumer
 from controlplane.errors import InvalidInputError
-from controlplane.slo.openslo_kinds import AlertCondition, Document, Slo
+from controlplane.slo.openslo_kinds import KINDS, AlertCondition, Document, Slo
 from controlplane.slo.settings import LatencyObjective, OverflowObjective, SloSettings
 from controlplane.slo.status import SloName
+from controlplane.slo.yaml_error import in_one_line
 
 PREFIX = "trimtab.dev/"
 _DOCUMENT: TypeAdapter[Document] = TypeAdapter(Document)
@@ -40,7 +41,7 @@ def read_openslo(text: str) -> OpenSloFile:
     try:
         bodies = [body for body in yaml.safe_load_all(text) if body is not None]
     except yaml.YAMLError as error:
-        raise InvalidInputError(f"not YAML: {error}", field="file") from error
+        raise InvalidInputError(f"not YAML: {in_one_line(error)}", field="file") from error
     if not bodies:
         raise InvalidInputError("no document in the file", field="file")
     documents = [_document(index, body) for index, body in enumerate(bodies, start=1)]
@@ -64,20 +65,39 @@ def read_openslo(text: str) -> OpenSloFile:
 
 
 def _document(index: int, body: object) -> Document:
-    named = body if isinstance(body, Mapping) else {}
-    metadata = named.get("metadata")
-    name = metadata.get("name", "?") if isinstance(metadata, Mapping) else "?"
+    if not isinstance(body, Mapping):
+        raise InvalidInputError(
+            f"document {index} is no mapping but {str(body)[:40]!r}: a YAML file of OpenSLO "
+            "documents has apiVersion, kind, metadata and spec in each",
+            field="file", value=str(body)[:80],
+        )  # fmt: skip
     try:
         return _DOCUMENT.validate_python(body)
     except ValidationError as error:
-        raise _invalid(f"document {index} ({named.get('kind', '?')} {name})", error) from error
+        raise _invalid(f"document {index}{_called(body)}", error) from error
+
+
+def _called(body: Mapping[str, object]) -> str:
+    """Kind and name of a document, as far as it has them, in brackets."""
+    metadata = body.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    known = " ".join(str(part) for part in (body.get("kind"), name) if part is not None)
+    return f" ({known[:80]})" if known else ""
 
 
 def _invalid(where: str, error: ValidationError) -> InvalidInputError:
     first = error.errors(include_url=False)[0]
-    path = ".".join(str(part) for part in first["loc"])
     got = str(first["input"])[:80]
-    return InvalidInputError(f"{where}: {path}: {first['msg']} (got {got})", field=path, value=got)
+    if first["type"].startswith("union_tag"):
+        return InvalidInputError(
+            f"{where}: kind must be one of {', '.join(KINDS)}", field="kind", bound=KINDS
+        )
+    path = ".".join(str(part) for part in first["loc"])
+    told = first["msg"].removeprefix("Value error, ")
+    said = f"{path}: {told}" if path else told
+    # For an absent field pydantic gives the whole table that lacks it.
+    shown = "" if isinstance(first["input"], dict) else f" (got {got})"
+    return InvalidInputError(f"{where}: {said}{shown}", field=path or "file", value=got)
 
 
 def _ours(document: Document) -> SloName | None:

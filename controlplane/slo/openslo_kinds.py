@@ -9,10 +9,22 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from contract.written import Written
+
 API_VERSION = "openslo/v1"
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
-Duration = Annotated[str, Field(pattern=r"^[1-9][0-9]*[mhdwMQY]$")]
+Name = Annotated[
+    str,
+    Field(max_length=63),
+    Written(
+        r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+        "have only a-z 0-9 - with a letter or a digit first and last",
+    ),
+]
+Duration = Annotated[
+    str,
+    Written(r"^[1-9][0-9]*[mhdwMQY]$", "be a whole number and one of m h d w M Q Y, such as 30d"),
+]
 Operator = Literal["lt", "lte", "gt", "gte"]
 
 
@@ -258,6 +270,10 @@ class NotificationTarget(_Document):
     spec: NotificationTargetSpec
 
 
+KINDS = (
+    "SLO", "SLI", "Service", "DataSource", "AlertPolicy", "AlertCondition",
+    "AlertNotificationTarget",
+)  # fmt: skip
 Document = Annotated[
     Slo | Sli | Service | DataSource | AlertPolicy | AlertCondition | NotificationTarget,
     Field(discriminator="kind"),

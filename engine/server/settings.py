@@ -6,7 +6,7 @@ The environment wins over the file: `TRIMTAB_ENGINE_PORT=8101`,
 """
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings
@@ -16,11 +16,17 @@ from contract.runtime_config import RuntimeConfig
 from contract.settings_error import SettingsError
 from contract.settings_reader import ENGINE_SOURCE, settings_config
 from contract.settings_reader import read_settings as read_from
+from contract.written import HTTP_URL, Written
 from engine.config import REFERENCE_CHECKPOINT, EngineConfig
 from engine.errors import BadRequestError
 from engine.server.tokens import TokenRecord
 
-_NAME = r"^[A-Za-z0-9._:-]+$"
+Name = Annotated[
+    str,
+    Field(min_length=1, max_length=128),
+    Written(r"^[A-Za-z0-9._:-]+$", "have only A-Z a-z 0-9 . _ : -"),
+]
+Url = Annotated[str, HTTP_URL]
 
 
 class EngineSettings(Listening, BaseSettings):
@@ -39,8 +45,8 @@ class EngineSettings(Listening, BaseSettings):
 
     model_config = settings_config(ENGINE_SOURCE)
 
-    engine_id: str = Field(default="engine-0", min_length=1, max_length=128, pattern=_NAME)
-    group: str = Field(default="group-0", min_length=1, max_length=128, pattern=_NAME)
+    engine_id: Name = "engine-0"
+    group: Name = "group-0"
     role: Literal["mixed", "prefill", "decode"] = "mixed"
     checkpoint: Path = REFERENCE_CHECKPOINT
     ranks: int = Field(default=2, ge=1, le=1024)
@@ -56,10 +62,10 @@ class EngineSettings(Listening, BaseSettings):
     period_seconds: float = Field(default=10.0, ge=0.1, le=3600)
     whatif_every: int = Field(default=16, ge=1, le=1 << 20)
     watchdog_seconds: float = Field(default=4.0, gt=0, le=3600)
-    telemetry_url: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
+    telemetry_url: Url | None = None
     telemetry_token: SecretStr | None = None
     frame_buffer: int = Field(default=900, ge=1, le=1 << 20)
-    otlp_endpoint: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
+    otlp_endpoint: Url | None = None
     recording: bool = True
     seed: int = Field(default=0, ge=0, lt=2**31)
     faults: frozenset[str] = frozenset()

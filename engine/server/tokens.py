@@ -10,12 +10,14 @@ import secrets
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, ValidationError
 
 from contract.access_name import ACCESS_NAME_BOUND, fault_of_name
 from contract.model import ContractModel
 from contract.runtime_config import HASH_PATTERN
+from contract.written import Written
 from engine.errors import BadRequestError
 from engine.server.durable import write_file
 
@@ -44,7 +46,7 @@ class TokenRecord(ContractModel):
 
     name: str = Field(min_length=1, max_length=128)
     role: Role
-    sha256: str = Field(pattern=HASH_PATTERN)
+    sha256: Annotated[str, Written(HASH_PATTERN, "have 64 hexadecimal digits, 0-9 a-f")]
 
     def allows(self, role: Role) -> bool:
         """Whether this token may do what `role` may do; inference is apart from the rest."""
@@ -92,9 +94,10 @@ def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
         ) from None  # fmt: skip
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where = ".".join(str(part) for part in first["loc"]) or "body"
+        said = first["msg"].removeprefix("Value error, ")
         raise BadRequestError(
-            f"token file {path}: {where or 'body'}: {first['msg']}", field="token_file",
+            f"token file {path}: {where}: {said}", field="token_file",
             value=str(path),
         ) from None  # fmt: skip
 

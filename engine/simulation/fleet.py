@@ -17,6 +17,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
+from contract.keep_alive import SERVER_KEEP_ALIVE_SECONDS
 from engine.config import EngineConfig
 from engine.errors import EngineError, StateError
 from engine.server.app import AppParts, create_app
@@ -38,6 +39,7 @@ from engine.telemetry.exporter import FrameExporter
 
 LEASE_SECONDS = 0.5
 SNAPSHOT_SECONDS = 60.0
+FLUSH_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -116,6 +118,9 @@ class Fleet:
             finally:
                 self._stopping.set()
                 await asyncio.gather(ticking, tending)
+                for each in self.hosted:  # all at once: `stop` waits for one after the other
+                    if each.exporter is not None:
+                        each.exporter.wind_up(FLUSH_SECONDS)
 
     def stop(self) -> None:
         """End the ticks."""
@@ -148,7 +153,7 @@ class Fleet:
         exporter = self._exporter(member)
         if exporter is not None:
             exporter.start()
-            stack.callback(exporter.stop, 1.0)
+            stack.callback(exporter.stop)
         affected = settings.engine_id in options.affected
         healthy = options.scenario.model_copy(update={"events": ()})
         run = ScenarioRun(options.scenario if affected else healthy, core.engine)
@@ -231,6 +236,6 @@ async def serve_fleet(fleet: Fleet, options: FleetOptions, announce: Callable[[s
         announce(f"http://{options.host}:{listener.getsockname()[1]}")
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, lifespan="off",
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=2, timeout_keep_alive=SERVER_KEEP_ALIVE_SECONDS,
         )  # fmt: skip
         await uvicorn.Server(config).serve(sockets=[listener])

@@ -157,7 +157,12 @@ def load(name: str) -> Scenario:
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
         body = tomllib.loads(path.read_text("utf-8"))
-    except OSError:
+    except OSError as error:
+        if name.endswith(".toml"):
+            raise BadRequestError(
+                f"scenario file {path} cannot be read: {error.strerror}", field="scenario",
+                value=name,
+            ) from None  # fmt: skip
         raise BadRequestError(
             f"scenario {name!r} is unknown; known: {', '.join(names())}",
             field="scenario", value=name,
@@ -169,6 +174,7 @@ def load(name: str) -> Scenario:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
+        said = first["msg"].removeprefix("Value error, ")
         raise BadRequestError(
-            f"scenario {path.stem}: {where}: {first['msg']}", field=where
+            f"scenario {path.stem}: {where or 'file'}: {said}", field=where or "file"
         ) from None

@@ -1,8 +1,8 @@
 """Sends frames to the control plane from a thread of its own; a step never waits for it.
 
-At-least-once: a batch stays until it was acknowledged. Retryable answers are those of OTLP/HTTP
-(429, 502, 503, 504 and transport errors) with Retry-After or exponential backoff and full jitter;
-any other answer drops the batch and counts it. The buffer is bounded: the oldest frame goes.
+At-least-once: a batch stays until it was acknowledged, or until the control plane has said that it
+will never take it (`answers`), which drops the batch and counts it. Attempts are apart by
+Retry-After or exponential backoff with full jitter. The buffer is bounded: the oldest frame goes.
 """
 
 import logging
@@ -15,16 +15,21 @@ from dataclasses import dataclass
 
 import httpx
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsPartialSuccess,
+    ExportLogsServiceResponse,
+)
 
 from contract.frame_codec import Frame, FrameError, encode
 from contract.headers import LOGS_PATH, RETRY_AFTER
+from contract.keep_alive import CLIENT_KEEP_ALIVE_SECONDS
+from engine.telemetry.answers import Verdict, verdict, words
+from engine.telemetry.delivery_log import AWAY, DeliveryLog
 from engine.telemetry.frame_buffer import FrameBuffer
 from engine.telemetry.otlp_logs import Encoding, PackedFrame, compress, export_request
 
 log = logging.getLogger(__name__)
 
-RETRYABLE = frozenset({429, 502, 503, 504})
 BATCH_FRAMES = 32
 BATCH_BYTES = 4 * 1024 * 1024
 BACKOFF_FIRST_SECONDS = 0.5
@@ -34,9 +39,10 @@ RETRY_AFTER_MOST_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of one attempt; `retry_seconds` None means final."""
+    """What became of one attempt; `retry_seconds` None means final, `said` is for the log."""
 
     outcome: str
+    said: str = ""
     retry_seconds: float | None = None
 
 
@@ -70,16 +76,20 @@ class FrameExporter:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._client = httpx.Client(
             base_url=url, headers=headers, transport=transport, timeout=httpx.Timeout(5.0),
-            trust_env=False,
+            limits=httpx.Limits(keepalive_expiry=CLIENT_KEEP_ALIVE_SECONDS), trust_env=False,
         )  # fmt: skip
         self._engine_id = engine_id
         self._boot_id = boot_id
         self._encoding = encoding
         self._jitter = jitter
+        self._log = DeliveryLog(engine_id, url)
+        self._most = frames
         self._buffer = FrameBuffer(frames)
+        self._in_flight = 0
         self._stopping = threading.Event()
         self._sleep = sleep or self._stopping.wait
         self._deadline = float("inf")
+        self._flush_seconds = 0.0
         self._attempts = 0
         self._counts: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._run, name="frame-exporter", daemon=True)
@@ -113,14 +123,21 @@ class FrameExporter:
         nanoseconds = int(header.started_unix_seconds * 1e9)
         self._buffer.put(PackedFrame(header.sequence, body, nanoseconds))
 
+    def wind_up(self, flush_seconds: float = 5.0) -> None:
+        """Begin to end: what is left is tried for at most `flush_seconds`. `stop` waits for it."""
+        if not self._stopping.is_set():
+            self._flush_seconds = flush_seconds
+            self._deadline = time.monotonic() + flush_seconds
+            self._stopping.set()
+            self._buffer.wake()
+
     def stop(self, flush_seconds: float = 5.0) -> None:
-        """Send what is left for at most `flush_seconds`, then end the thread."""
-        self._deadline = time.monotonic() + flush_seconds
-        self._stopping.set()
-        self._buffer.wake()
+        """Send what is left for at most `flush_seconds`, end the thread, say what is lost by it."""
+        self.wind_up(flush_seconds)
         if self._thread.ident is not None:
-            self._thread.join(flush_seconds + 6.0)
+            self._thread.join(self._flush_seconds + 6.0)
         self._client.close()
+        self._log.ended(len(self._buffer) + self._in_flight, self._flush_seconds)
 
     def _run(self) -> None:
         while self._work():
@@ -136,22 +153,39 @@ class FrameExporter:
         return True
 
     def _deliver(self, batch: list[PackedFrame]) -> None:
+        self._in_flight = len(batch)
         delivery = self._post(batch)
         if delivery.retry_seconds is None:
-            self._attempts = 0
-            self._counts[delivery.outcome] += len(batch)
-            if delivery.outcome != "sent":
-                self._buffer.count_dropped(len(batch))
-            return
+            self._end_with(batch, delivery)
+        else:
+            self._keep(batch, delivery)
+            self._pause(delivery.retry_seconds)
+
+    def _end_with(self, batch: list[PackedFrame], delivery: Delivery) -> None:
+        self._in_flight = 0
+        self._attempts = 0
+        self._counts[delivery.outcome] += len(batch)
+        if delivery.outcome != Verdict.SENT:
+            self._buffer.count_dropped(len(batch))
+            self._log.lost(delivery.said, len(batch))
+
+    def _keep(self, batch: list[PackedFrame], delivery: Delivery) -> None:
         self._buffer.put_back(batch)
+        self._in_flight = 0
         self._counts["retried"] += 1
         self._attempts += 1
+        self._log.kept(
+            delivery.outcome, delivery.said, attempts=self._attempts, waiting=len(self._buffer),
+            most=self._most,
+        )  # fmt: skip
+
+    def _pause(self, seconds: float) -> None:
         if self._stopping.is_set():
             # The stop event no longer waits; a short real pause keeps the flush from spinning.
             pause = min(0.1, max(0.0, self._deadline - time.monotonic()))
             threading.Event().wait(pause)
         else:
-            self._sleep(delivery.retry_seconds)
+            self._sleep(seconds)
 
     def _post(self, batch: list[PackedFrame]) -> Delivery:
         request = export_request(batch, engine_id=self._engine_id, boot_id=self._boot_id)
@@ -159,30 +193,27 @@ class FrameExporter:
         try:
             answer = self._client.post(LOGS_PATH, content=body, headers=headers)
         except httpx.HTTPError as error:
-            if self._attempts == 0:
-                log.warning("telemetry is buffered: %s", error)
-            return Delivery("unreachable", self._backoff())
-        if answer.is_success:
-            if self._attempts:
-                log.info("telemetry flows again after %d attempts", self._attempts)
+            said = f"{type(error).__name__} {error}".rstrip()
+            return Delivery(AWAY, said, self._backoff())
+        found = verdict(answer.status_code)
+        if found is Verdict.SENT:
             self._count_rejected(answer)
-            return Delivery("sent")
-        if answer.status_code in RETRYABLE:
-            return Delivery("busy", self._retry_after(answer) or self._backoff())
-        log.error("control plane refused %d frames: %d %s", len(batch), answer.status_code,
-                  answer.text[:200])  # fmt: skip
-        return Delivery("refused")
+            return Delivery(found)
+        if found is Verdict.REFUSED:
+            return Delivery(found, words(answer))
+        return Delivery(found, words(answer), self._retry_after(answer) or self._backoff())
 
     def _count_rejected(self, answer: httpx.Response) -> None:
         """A partial success is final: what was rejected is lost, and said."""
         try:
             partial = ExportLogsServiceResponse.FromString(answer.content).partial_success
         except DecodeError:
-            return
+            partial = ExportLogsPartialSuccess()
         if partial.rejected_log_records:
-            log.error("control plane rejected %d frames: %s", partial.rejected_log_records,
-                      partial.error_message[:200])  # fmt: skip
             self._buffer.count_dropped(partial.rejected_log_records)
+            self._log.lost(partial.error_message[:200], partial.rejected_log_records)
+        else:
+            self._log.flows(self.dropped)
 
     def _backoff(self) -> float:
         growth: float = BACKOFF_FIRST_SECONDS * 2.0 ** min(self._attempts, 10)

@@ -50,6 +50,9 @@ def test_nested_names_come_from_the_environment(monkeypatch):
         ("[[engines]]\nid='a'\nurl='http://a'\n[[engines]]\nid='a'\nurl='http://b'", "twice"),
         ("[[engines]]\nid='a'\nurl='ftp://a'", "engines.0.url"),
         ("tls_key = 'k.pem'", "together"),
+        ("database_url = 'mysql://u:secret@h'", "database_url: it should begin with sqlite:///"),
+        ("[governor]\npolicy = ''", "governor.policy: it should have at least 1 character"),
+        ("[[engines]]\nid='a b'\nurl='http://a'", "engines.0.id: it should have only A-Z"),
     ],
 )
 def test_a_bad_setting_is_one_sentence_that_names_it(tmp_path, text, said):
@@ -57,6 +60,7 @@ def test_a_bad_setting_is_one_sentence_that_names_it(tmp_path, text, said):
     with pytest.raises(InvalidInputError, match=said) as caught:
         load_settings(tmp_path / "c.toml")
     assert "\n" not in caught.value.detail
+    assert "secret" not in caught.value.detail
 
 
 def test_a_missing_file_is_an_error(tmp_path):

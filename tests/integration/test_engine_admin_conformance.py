@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,6 +16,7 @@ from controlplane.actuator.http_engine_admin import HttpEngineAdmin
 from controlplane.actuator.lease_renewal import due, renewal
 from controlplane.errors import EngineRefusedError, EngineUnreachableError
 from controlplane.policy.knob import Knob
+from tests.support.closing_server import ClosingServer, relay_to
 from tests.support.contract_engine import ContractEngine
 from tests.support.contract_engine_app import contract_engine_app
 from tests.support.governed import RAISE_C, make_action
@@ -23,17 +25,23 @@ from tests.support.loopback_server import served
 
 
 @pytest.fixture(params=["contract engine", "engine server"])
-def admin(request, tmp_path) -> Iterator[HttpEngineAdmin]:
+def engine(request, tmp_path) -> Iterator[tuple[str, str]]:
+    """An engine's URL and its admin token."""
     if request.param == "contract engine":
-        engine = ContractEngine()
-        app: Any = contract_engine_app(engine)
-        token = engine.token
+        made = ContractEngine()
+        app: Any = contract_engine_app(made)
+        token = made.token
     else:
         app, token = HostedEcho(tmp_path), ADMIN_TOKEN
     with served(app) as url:
-        made = HttpEngineAdmin("engine-0", url, token)
-        yield made
-        made.close()
+        yield url, token
+
+
+@pytest.fixture
+def admin(engine) -> Iterator[HttpEngineAdmin]:
+    made = HttpEngineAdmin("engine-0", *engine)
+    yield made
+    made.close()
 
 
 def applying(state: ConfigState, change: Change = RAISE_C, **more) -> Mutation:
@@ -59,6 +67,20 @@ def test_a_change_is_applied_once_and_found_by_its_cause(admin):
     causes = [document.cause for document in admin.history().documents]
     assert [cause.id for cause in causes].count(mutation.key) == 1
     assert causes[-1].kind is CauseKind.DECISION
+
+
+def test_a_change_whose_answer_was_lost_with_a_stale_connection_is_applied_once(engine, admin):
+    url, token = engine
+    with ClosingServer(relay_to(urlsplit(url).port)).running() as server:
+        behind = HttpEngineAdmin("engine-0", server.url, token)
+        mutation = applying(behind.config())
+        told = behind.send(mutation, epoch=3)
+        assert sum(request.startswith(b"PUT") for request in server.requests) == 2
+        behind.close()
+    state = admin.config()
+    assert state.document.generation == told.observed_generation
+    causes = [document.cause for document in admin.history().documents]
+    assert [cause.id for cause in causes].count(mutation.key) == 1
 
 
 def test_a_stale_etag_and_a_stale_epoch_are_refused_by_name(admin):

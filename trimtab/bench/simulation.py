@@ -80,19 +80,20 @@ def whole_model() -> Scenario:
 def fleet(seconds: int) -> list[Figure]:
     """64 engines into a control plane over HTTP; both processes' share of the processor."""
     with tempfile.TemporaryDirectory() as name, Children(Path(name) / "logs") as children:
-        site = _site(Path(name), free_port(), free_port())
+        port, control_port = free_port(), free_port()
+        site = _site(Path(name), port, control_port)
         url = site.request.control_url
         control = children.start_trimtab("control", ["serve", "--config", str(site.control_file)])
         names = [member.settings.engine_id for member in site.members()]
         plane = RunningPlane(
-            site.request.control_port, control.process.pid,
+            control_port, control.process.pid,
             {name: site.tokens[f"{name}.telemetry"] for name in names}, site.tokens["admin"],
         )  # fmt: skip
         wait_until_ready(plane, children.check)
         simulated = children.start_trimtab(
             "fleet",
             ["simulate", "--preset", PRESET, "--engines", str(ENGINES), "--port",
-             str(site.request.port), "--control-url", url, "--folder", name,
+             str(port), "--control-url", url, "--folder", name,
              "--duration", str(seconds + SETTLE_SECONDS)],
         )  # fmt: skip
         costs = [plane, ProcessCost(simulated.process.pid)]
@@ -124,6 +125,6 @@ def _site(folder: Path, port: int, control_port: int) -> FleetSite:
         FleetRequest(
             scenario=whole_model(), engines=ENGINES, group_size=GROUP_SIZE, affected=0, speed=1.0,
             seed=0, folder=folder, port=port, control_url=f"http://127.0.0.1:{control_port}",
-            control_port=control_port, policy=DEFAULT.name,
+            policy=DEFAULT.name,
         )
     )  # fmt: skip

@@ -7,6 +7,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from contract.settings_reader import TOKEN_VARIABLE
 from controlplane.errors import TrimtabError
 from controlplane.policy.backtest import BacktestReport, Incident, Run, backtest
 from controlplane.policy.builtin import BUILTIN
@@ -16,9 +17,11 @@ from engine.errors import BadRequestError
 from engine.simulation import scenario as scenarios
 from engine.simulation.run import ScenarioRun
 from trimtab.errors import InputError
+from trimtab.input_file import read_input
 from trimtab.simulated.history import SimulatedHistory, incidents_of, suited
 from trimtab.simulated.real_incidents import recorded_names, recorded_run
 from trimtab.simulated.stored import read_history
+from trimtab.token_option import token_option
 
 
 @click.command(
@@ -34,7 +37,7 @@ from trimtab.simulated.stored import read_history
 @click.option("--scenario", help="A simulated scenario by name, or a .toml file.")
 @click.option("--history", "url", help="Control plane whose stored snapshots are replayed.")
 @click.option("--engine", help="With --history: the engine.  [default: the only one]")
-@click.option("--token", envvar="TRIMTAB_TOKEN", help="With --history: bearer token (viewer).")
+@token_option(TOKEN_VARIABLE, "With --history: bearer token (viewer).")
 @click.option(
     "--limit",
     type=click.IntRange(1, 100_000),
@@ -74,13 +77,15 @@ def command(
 def _policy(wanted: str) -> Policy:
     if wanted in BUILTIN:
         return BUILTIN[wanted]
-    try:
-        return load_policy(Path(wanted).read_text("utf-8"))
-    except OSError:
+    file = Path(wanted)
+    if not file.exists():
         known = ", ".join(BUILTIN)
-        raise InputError(f"Policy {wanted!r} is no file and none of {known}.") from None
+        raise InputError(f"Policy {wanted!r} is no file and none of {known}.")
+    text = read_input(file, "policy file")
+    try:
+        return load_policy(text)
     except TrimtabError as error:
-        raise InputError(error.detail) from None
+        raise InputError(f"{file}: {error.detail}") from None
 
 
 def _simulated(

@@ -7,11 +7,13 @@ import click
 import httpx
 from rich.console import Console
 
+from contract.settings_reader import INFERENCE_TOKEN_VARIABLE
 from trimtab.errors import InputError
 from trimtab.replay.client import Target
 from trimtab.replay.run import ReplayOptions, explain, replay
 from trimtab.replay.scaling import Scaling
 from trimtab.replay.trace import TraceError, read_trace
+from trimtab.token_option import token_option
 
 _FACTOR = click.FloatRange(min=0, min_open=True, max=1e6)
 
@@ -26,7 +28,7 @@ _FACTOR = click.FloatRange(min=0, min_open=True, max=1e6)
     help="Azure-2023 .csv, Mooncake .jsonl, or own .jsonl.",
 )
 @click.option("--url", required=True, help="Base URL of the engine.")
-@click.option("--token", envvar="TRIMTAB_INFERENCE_TOKEN", help="Bearer token (inference role).")
+@token_option(INFERENCE_TOKEN_VARIABLE, "Bearer token (inference role).")
 @click.option(
     "--rate-scale",
     type=_FACTOR,
@@ -64,6 +66,6 @@ def command(
     try:
         results = asyncio.run(replay(requests, Target(url, "", token), options, console))
     except httpx.HTTPError as error:
-        raise click.ClickException(explain(error, url)) from None
+        raise click.ClickException(explain(error, url, token)) from None
     if any(result.error is not None for result in results):
         raise SystemExit(1)

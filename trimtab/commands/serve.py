@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import uvicorn
 
+from contract.keep_alive import SERVER_KEEP_ALIVE_SECONDS
 from controlplane.allocator import few_arenas
 from controlplane.app import create_app
 from controlplane.audit import access_changes
@@ -28,8 +29,6 @@ from trimtab.errors import InputError
 _LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 """Listening on every address is no address to open; who runs the command sits on this machine."""
 
-KEEP_ALIVE_SECONDS = 75
-"""An engine posts once a second; one that stalls for a moment need not connect again."""
 COLLECT_AFTER = 20_000
 NOT_STARTED = 3
 """The exit status that uvicorn has for it."""
@@ -61,6 +60,7 @@ def command(
         if login:
             click.echo(f"Log in once: {login_url(settings, database)}")
         app = create_app(settings, database=database)
+        app.state.governor.check()
     _check_tls(settings)
     _check_address(settings.host, settings.port)
     _collect_seldom()
@@ -71,7 +71,7 @@ def command(
         access_log=False, server_header=False,
         http=ReadTogether(settings.ingest.gather_seconds).protocol(),
         ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key,
-        timeout_graceful_shutdown=5, timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=5, timeout_keep_alive=SERVER_KEEP_ALIVE_SECONDS,
     )  # fmt: skip
     server = _Server(serving)
     with suppress(KeyboardInterrupt):

@@ -17,6 +17,7 @@ from engine.simulation.fleet import Fleet, serve_fleet
 from engine.simulation.scenario import Scenario
 from trimtab.commands.simulated_options import one_sentence, preset_option, topology_option
 from trimtab.demo.processes import Child, ChildFailedError, Children, free_port
+from trimtab.simulated.control_address import control_address
 from trimtab.simulated.recorded import recorded_workload
 from trimtab.simulated.site import FleetRequest, FleetSite
 
@@ -76,7 +77,7 @@ _CALM = "quiet-normal"
     "--control-url",
     default="http://127.0.0.1:8700",
     show_default=True,
-    help="Control plane that frames go to.",
+    help="Control plane that frames go to; control.toml is for one that listens there.",
 )
 @click.option("--standalone", is_flag=True, help="Start a control plane for the fleet, too.")
 @click.option(
@@ -116,22 +117,23 @@ def command(
     with one_sentence():
         scenario = _adapted(scenarios.load(name), spec, layers, rate)
         workload = None if trace is None else recorded_workload(trace, rate)
-        control_port = free_port() if standalone else 8700
-        url = f"http://127.0.0.1:{control_port}" if standalone else control_url
+        url = f"http://127.0.0.1:{free_port()}" if standalone else control_url
         site = FleetSite.open(
             FleetRequest(
                 scenario=scenario, engines=engines, group_size=group_size, affected=affected,
                 speed=speed, seed=seed, folder=folder, port=port, control_url=url,
-                control_port=control_port, policy=policy, workload=workload,
+                policy=policy, workload=workload,
             )
         )  # fmt: skip
     console = Console()
-    with _control_plane(site, standalone=standalone, console=console) as watched:
-        try:
-            with one_sentence():
-                asyncio.run(_run(site, console, duration, watched))
-        except ChildFailedError as error:
-            raise click.ClickException(str(error)) from None
+    try:
+        with (
+            _control_plane(site, standalone=standalone, console=console) as watched,
+            one_sentence(),
+        ):
+            asyncio.run(_run(site, console, duration, watched))
+    except ChildFailedError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _adapted(
@@ -152,10 +154,7 @@ def _control_plane(
 ) -> Iterator[Callable[[], None]]:
     """A control plane as a child process, if one is wanted; gives a check that it still runs."""
     if not standalone:
-        console.print(
-            f"Frames go to {site.request.control_url}. A control plane that knows this fleet: "
-            f"trimtab serve --config {site.control_file}"
-        )
+        console.print(_where_frames_go(site), soft_wrap=True)
         yield lambda: None
         return
     with Children(site.request.folder / "logs") as children:
@@ -163,6 +162,15 @@ def _control_plane(
         link = _login_link(site, child)
         console.print(f"Control plane with a one-time login: {link}", soft_wrap=True)
         yield child.check
+
+
+def _where_frames_go(site: FleetSite) -> str:
+    url = site.request.control_url
+    if control_address(url).can_be_served:
+        known = f"A control plane that knows this fleet: trimtab serve --config {site.control_file}"
+    else:
+        known = f"The control plane there must know this fleet: [[engines]] in {site.control_file}"
+    return f"Frames go to {url}. {known}"
 
 
 def _login_link(site: FleetSite, child: Child) -> str:

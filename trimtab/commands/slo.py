@@ -9,6 +9,7 @@ from controlplane.slo.openslo import read_openslo
 from controlplane.slo.openslo_export import write_openslo
 from controlplane.slo.settings import SloSettings
 from trimtab.errors import InputError
+from trimtab.input_file import read_input
 
 
 @click.group()
@@ -20,14 +21,11 @@ def command() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 def validate(file: Path) -> None:
     """Check FILE and say which objectives the governor would take from it."""
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: {error}") from error
+    text = read_input(file, "OpenSLO file")
     try:
         found = read_openslo(text)
     except InvalidInputError as error:
-        raise InputError(f"{file}: {error.detail}") from error
+        raise InputError(f"{file}: {error.detail}") from None
     click.echo(f"{file}: {len(found.documents)} valid OpenSLO documents")
     for document in found.documents:
         click.echo(f"  {document.kind:<24} {document.metadata.name}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from contract.keep_alive import FOREIGN_KEEP_ALIVE_SECONDS
 from trimtab.replay.prompts import PromptSource
 from trimtab.replay.trace import TraceRequest
 
@@ -58,9 +59,15 @@ class Target:
     timeout_s: float = 120.0
 
     def client(self) -> httpx.AsyncClient:
-        """A client without a connection limit: open-loop arrivals must not queue here."""
+        """A client without a connection limit: open-loop arrivals must not queue here.
+
+        A completion is not sent twice, so no connection is kept until a server may close it.
+        """
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
+        limits = httpx.Limits(
+            max_connections=None, max_keepalive_connections=256,
+            keepalive_expiry=FOREIGN_KEEP_ALIVE_SECONDS,
+        )  # fmt: skip
         return httpx.AsyncClient(
             base_url=self.url, headers=headers, limits=limits, timeout=self.timeout_s
         )

@@ -10,11 +10,13 @@ import httpx
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from contract.settings_reader import INFERENCE_TOKEN_VARIABLE
 from trimtab.replay.client import Replayer, RequestResult, Target
 from trimtab.replay.prompts import PromptSource
 from trimtab.replay.scaling import Scaling, fit_length, fit_rate
 from trimtab.replay.summary import summarise, table
 from trimtab.replay.trace import TraceRequest
+from trimtab.token_option import token_hint
 
 CALIBRATION_SECONDS = 8.0
 CALIBRATION_CONCURRENCY = 16
@@ -101,10 +103,12 @@ def _progress(console: Console) -> Progress:
     )  # fmt: skip
 
 
-def explain(error: httpx.HTTPError, url: str) -> str:
+def explain(error: httpx.HTTPError, url: str, token: str | None) -> str:
     """One sentence about why the engine could not be asked, and what to do."""
     if isinstance(error, httpx.HTTPStatusError):
         status = error.response.status_code
-        hint = "pass --token" if status in {401, 403} else "see the engine's log"
+        hint = "see the engine's log"
+        if status in {401, 403}:
+            hint = token_hint(token, INFERENCE_TOKEN_VARIABLE, "inference", status)
         return f"{url} answered {status}: {hint}"
     return f"{url} does not answer ({type(error).__name__}): is the engine running?"

@@ -9,6 +9,7 @@ from typing import Any
 from engine.simulation.fleet import FleetOptions, Member
 from engine.simulation.scenario import Scenario
 from engine.simulation.serving.traffic import RecordedWorkload
+from trimtab.simulated.control_address import control_address
 
 CONTROL_FILE = "control.toml"
 TOKEN_FILE = "tokens.json"  # noqa: S105 - a file name
@@ -21,7 +22,8 @@ class FleetRequest:
     Attributes:
         engines: how many, in groups of `group_size`.
         affected: so many engines, from the first, run the scenario's events.
-        control_url: where frames go. policy: of a control plane that is started here.
+        control_url: where frames go, and so where a control plane of this folder listens.
+        policy: of such a control plane.
         workload: recorded requests in place of the scenario's; each engine begins elsewhere in it.
     """
 
@@ -34,7 +36,6 @@ class FleetRequest:
     folder: Path
     port: int
     control_url: str
-    control_port: int
     policy: str
     workload: RecordedWorkload | None = None
 
@@ -48,7 +49,12 @@ class FleetSite:
 
     @classmethod
     def open(cls, request: FleetRequest) -> "FleetSite":
-        """Read the folder's tokens, or make them, and write the control plane's settings."""
+        """Read the folder's tokens, or make them, and write the control plane's settings.
+
+        Raises:
+            InputError: the request's `control_url` is no address.
+        """
+        control_address(request.control_url)
         folder = request.folder
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / TOKEN_FILE
@@ -96,11 +102,18 @@ class FleetSite:
         )  # fmt: skip
 
     def control_settings(self) -> str:
-        """TOML of a control plane that governs this fleet."""
+        """TOML of a control plane that governs this fleet, where the fleet's frames go.
+
+        Raises:
+            InputError: `control_url` is no address.
+        """
         request = self.request
+        address = control_address(request.control_url)
+        # Elsewhere than on loopback takes more settings than these: the host is left to them.
+        host = [_line("host", address.host)] if address.can_be_served else []
         lines = [
             _line("database_url", f"sqlite:///{(request.folder / 'trimtab.db').resolve()}"),
-            _line("port", request.control_port), "", "[auth]",
+            *host, _line("port", address.port), "", "[auth]",
             _line("admin_token", self.tokens["admin"]), "", "[governor]",
             _line("policy", request.policy),
         ]  # fmt: skip

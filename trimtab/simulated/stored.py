@@ -5,8 +5,10 @@ from typing import Any
 import httpx
 from pydantic import ValidationError
 
+from contract.settings_reader import TOKEN_VARIABLE
 from controlplane.policy.snapshot import Snapshot
 from trimtab.errors import InputError
+from trimtab.token_option import token_hint
 
 _PAGE = 500
 
@@ -34,6 +36,8 @@ def read_history(
             bodies = [
                 _get(client, f"/api/v1/decisions/{each['decision_id']}") for each in decisions
             ]
+    except httpx.HTTPStatusError as error:
+        raise InputError(_refusal(error.response.status_code, url, token)) from None
     except httpx.HTTPError as error:
         raise InputError(f"The control plane at {url} does not answer: {error}") from None
     try:
@@ -62,7 +66,12 @@ def _decisions(client: httpx.Client, engine: str | None, limit: int) -> list[dic
 
 def _get(client: httpx.Client, path: str, query: dict[str, Any] | None = None) -> Any:
     answer = client.get(path, params=query)
-    if answer.status_code in {401, 403}:
-        raise InputError("The control plane wants a viewer's token: --token or TRIMTAB_TOKEN.")
     answer.raise_for_status()
     return answer.json()
+
+
+def _refusal(status: int, url: str, token: str | None) -> str:
+    hint = "see its log"
+    if status in {401, 403}:
+        hint = token_hint(token, TOKEN_VARIABLE, "viewer", status)
+    return f"The control plane at {url} answered {status}: {hint}"

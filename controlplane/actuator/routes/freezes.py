@@ -1,9 +1,12 @@
 """Freezes: the kill switch, with scope, reason and end, as operators know from silences."""
 
+from typing import Annotated
+
 from fastapi import APIRouter
 from pydantic import Field
 
 from contract.headers import OPERATOR_EPOCH
+from contract.written import Written
 from controlplane.actuator import holds
 from controlplane.actuator.models import FreezeRecord
 from controlplane.actuator.routes.dependencies import Body, Governing, Operator, Viewer
@@ -21,7 +24,10 @@ class FreezeWish(Body):
         engines: freeze the engines themselves too, so that nobody else changes them.
     """
 
-    scope: str = Field(pattern=r"^(fleet|group:.{1,128}|engine:.{1,128})$")
+    scope: Annotated[
+        str,
+        Written(r"^(fleet|group:.{1,128}|engine:.{1,128})$", "be fleet, group:NAME or engine:ID"),
+    ]
     reason: str = Field(min_length=1, max_length=400)
     ttl_seconds: float = Field(gt=0, le=MAX_TTL_SECONDS)
     revert: bool = False

@@ -12,7 +12,7 @@ from controlplane.audit import log
 from controlplane.audit.chain import Event, digest
 from controlplane.errors import InvalidInputError
 from controlplane.policy.knob import Knob, Mode
-from controlplane.policy.policy import Policy
+from controlplane.policy.policy import Policy, parsed
 
 router = APIRouter(tags=["policies"])
 
@@ -84,7 +84,7 @@ def get_policy(name: str, _viewer: Viewer, governing: Governing) -> PolicyShown:
 @router.put("/policies/{name}")
 def put_policy(name: str, wish: PolicyWish, admin: Admin, governing: Governing) -> Policy:
     """Store a new version of a policy; it governs from the next tick on."""
-    policy = policy_store.parsed(wish.policy)
+    policy = parsed(wish.policy)
     if policy.name != name:
         raise InvalidInputError(
             f"the document is named {policy.name!r}", field="policy.name", value=policy.name,

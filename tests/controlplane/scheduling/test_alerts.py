@@ -52,7 +52,7 @@ def test_an_alert_leads_to_a_decision_of_its_own_with_evidence(governed):
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        (alert(name="DiskFull"), "not on the list"),
+        (alert(name="DiskFull"), "DiskFull is not among the alerts of the setting governor.alerts"),
         (alert(engine=None), "names no engine"),
         (alert(engine="elsewhere"), "not configured"),
         (alert(status="resolved"), "resolved"),

@@ -4,6 +4,7 @@ from controlplane.errors import InvalidInputError
 from controlplane.policy.builtin import BUILTIN
 from controlplane.slo.openslo import read_openslo, seconds
 from controlplane.slo.openslo_export import write_openslo
+from controlplane.slo.openslo_kinds import KINDS
 from controlplane.slo.settings import SloSettings
 from controlplane.slo.status import SloName
 
@@ -46,11 +47,28 @@ def test_a_mistake_is_named_with_its_document_and_field(old, new, told):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("a: [", "not YAML"), ("", "no document"), ("- 1", "document 1")]
+    ("text", "told"),
+    [
+        ("a: [\nb: }", "not YAML: expected the node content, but found '}' (line 2, column 4)"),
+        ("", "no document"),
+        ("- 1", "document 1 is no mapping but '[1]'"),
+        ("port = 8700\n[auth]\n", "document 1 is no mapping but 'port = 8700 [auth]'"),
+        ("name: x", "document 1: kind must be one of SLO, SLI, "),
+        ("kind: Slo", "document 1 (Slo): kind must be one of SLO, SLI, "),
+    ],
 )
 def test_what_is_no_openslo_is_said_so(text, told):
-    with pytest.raises(InvalidInputError, match=told):
+    with pytest.raises(InvalidInputError) as refused:
         read_openslo(text)
+    assert refused.value.detail.startswith(told)
+    assert "\n" not in refused.value.detail
+
+
+def test_every_kind_that_is_read_is_named_in_messages():
+    for kind in KINDS:
+        with pytest.raises(InvalidInputError) as refused:
+            read_openslo(f"kind: {kind}")
+        assert "kind must be" not in refused.value.detail
 
 
 def test_valid_documents_of_others_are_left_alone():

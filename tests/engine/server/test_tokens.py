@@ -33,7 +33,10 @@ def test_tokens_are_added_and_names_are_unique(tmp_path: Path) -> None:
     [
         ("", "body: Invalid JSON"),
         ('{"tokens": [{"name": "a", "role": "root", "sha256": ""}]}', "tokens.0.role"),
-        ('{"tokens": [{"name": "a", "role": "admin", "sha256": "plain"}]}', "tokens.0.sha256"),
+        (
+            '{"tokens": [{"name": "a", "role": "admin", "sha256": "plain"}]}',
+            "tokens.0.sha256: it should",
+        ),
     ],
     ids=["empty", "role", "plain"],
 )

@@ -38,6 +38,11 @@ def test_an_unknown_scenario_names_the_known_ones():
         scenario.load("nope")
 
 
+def test_a_scenario_file_that_is_not_there_is_no_unknown_name(tmp_path):
+    with pytest.raises(BadRequestError, match=r"none.toml cannot be read: No such file"):
+        scenario.load(str(tmp_path / "none.toml"))
+
+
 def test_a_file_with_an_unknown_event_is_refused_by_field(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('title = "x"\nseconds = 10.0\n[[events]]\nkind = "meteor"\nat = 1.0\n')

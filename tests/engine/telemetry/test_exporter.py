@@ -128,8 +128,38 @@ def test_a_busy_control_plane_is_asked_again_after_retry_after(receiver):
     assert sender.counts["retried"] == 3
 
 
-def test_what_the_control_plane_refuses_is_dropped_and_counted(receiver):
-    receiver.answers = [(400, {})]
+@pytest.mark.parametrize("status", [401, 403, 404, 308])
+def test_what_says_nothing_of_the_frames_keeps_them_until_it_is_put_right(receiver, caplog, status):
+    receiver.answers = [(status, {})] * 5
+    sender = exporter(receiver.url)
+    sender.submit(frame(0))
+    sender.start()
+    assert receiver.wait_for(1) == [0]
+    sender.stop()
+    assert sender.counts == {"sent": 1, "dropped": 0, "waiting": 0, "retried": 5}
+    kept, flows = caplog.messages
+    assert kept.startswith("engine e0: telemetry is buffered (1 frames wait, at most 900 are kept)")
+    assert f"({status}" in kept
+    assert flows == "engine e0: telemetry flows again; 0 frames of this boot were lost"
+
+
+def test_the_log_says_each_change_once_and_not_a_lone_failure(receiver, caplog):
+    receiver.answers = [(503, {}), (200, {}), *[(401, {})] * 3, *[(503, {})] * 3]
+    sender = exporter(receiver.url)
+    sender.start()
+    for sequence in range(2):
+        sender.submit(frame(sequence))
+        receiver.wait_for(sequence + 1)
+    sender.stop()
+    said = [message.partition(receiver.url)[2] for message in caplog.messages]
+    assert [words.split(";")[0].split(" (")[0] for words in said] == [
+        " does not accept its token", " cannot take frames now", "",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", [400, 413, 415, 422, 500])
+def test_what_the_control_plane_refuses_is_dropped_and_counted(receiver, status):
+    receiver.answers = [(status, {})]
     sender = exporter(receiver.url)
     sender.submit(frame(0))
     sender.start()
@@ -178,7 +208,7 @@ def test_an_absent_control_plane_costs_the_oldest_frames_only():
     assert stored == list(range(400, 1000))
 
 
-def test_stop_flushes_and_is_bounded_when_nobody_answers():
+def test_stop_flushes_and_is_bounded_when_nobody_answers_and_says_what_is_lost(caplog):
     def away(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("away", request=request)
 
@@ -188,6 +218,19 @@ def test_stop_flushes_and_is_bounded_when_nobody_answers():
     sender.stop(flush_seconds=0.2)
     assert sender.counts["waiting"] == 1
     assert not sender._thread.is_alive()
+    assert caplog.messages[-1] == (
+        "engine e0 stops with 1 frames undelivered, which are lost: the control plane at "
+        "http://control did not take them within 0.2 s"
+    )
+
+
+def test_a_stop_that_delivered_everything_says_nothing(receiver, caplog):
+    sender = exporter(receiver.url)
+    sender.submit(frame(0))
+    sender.start()
+    sender.stop()
+    assert sender.counts["sent"] == 1
+    assert caplog.messages == []
 
 
 def test_the_buffer_keeps_order_and_bounds_when_a_batch_comes_back():

@@ -57,6 +57,25 @@ def test_bad_input_exits_2_with_one_sentence(flags, words):
     assert result.output.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\xff", "is not UTF-8 text"),
+        (b"a: [\nb: }", "policy is not YAML: expected the node content, but found '}' (line 2"),
+        (b"port = 8700", "policy must be a mapping"),
+        (b"format: 1", "policy field name: Field required\n"),
+    ],
+)
+def test_a_file_that_is_no_policy_is_named_in_one_sentence(tmp_path, content, words):
+    file = tmp_path / "policy.yaml"
+    file.write_bytes(content)
+    result = CliRunner().invoke(command, ["--scenario", "slow-rank", "--policy", str(file)])
+    assert result.exit_code == 2
+    assert str(file) in result.output
+    assert words in result.output
+    assert result.output.count("\n") == 1
+
+
 def answering(pages):
     def handle(request):
         return pages(request.url.path, dict(request.url.params))
@@ -73,10 +92,19 @@ def test_stored_history_of_several_engines_wants_a_name():
         read_history("http://plane", None, None, 10, transport=transport)
 
 
-def test_a_control_plane_that_refuses_says_what_it_wants():
-    transport = answering(lambda *_: httpx.Response(401))
-    with pytest.raises(InputError, match="viewer's token"):
-        read_history("http://plane", "a", None, 10, transport=transport)
+@pytest.mark.parametrize(
+    ("status", "token", "words"),
+    [
+        (401, None, "it wants a token of role viewer: pass --token or set TRIMTAB_TOKEN"),
+        (401, "x", "it does not know the token given by --token or TRIMTAB_TOKEN"),
+        (403, "x", "the token given by --token or TRIMTAB_TOKEN lacks the role viewer"),
+        (404, "x", "see its log"),
+    ],
+)
+def test_a_control_plane_that_refuses_says_what_it_wants(status, token, words):
+    transport = answering(lambda *_: httpx.Response(status))
+    with pytest.raises(InputError, match=f"http://plane answered {status}: {words}"):
+        read_history("http://plane", "a", token, 10, transport=transport)
 
 
 def test_every_scenario_can_be_named():

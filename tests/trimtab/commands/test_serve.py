@@ -50,3 +50,24 @@ def test_a_port_that_is_taken_is_named_with_what_to_do(tmp_path):
     assert result.exit_code == 2
     assert f"127.0.0.1:{port}" in result.output
     assert "--port" in result.output
+
+
+@pytest.mark.parametrize(
+    ("written", "setting"),
+    [
+        ('policy = "nosuch"', "governor.policy"),
+        (
+            'alerts = { MoeBiasDrift = "", MoeOverflowHigh = "nosuch" }',
+            "governor.alerts.MoeOverflowHigh",
+        ),
+    ],
+)
+def test_a_policy_that_does_not_exist_is_refused_by_its_setting(tmp_path, written, setting):
+    file = _settings(
+        tmp_path, f'database_url = "sqlite:///{tmp_path}/x.db"\n[governor]\n{written}\n'
+    )
+    result = CliRunner().invoke(command, ["--config", str(file), "--port", "0"])
+    assert result.exit_code == 2
+    assert result.output.startswith(f"Error: setting {setting}: policy 'nosuch' does not exist")
+    assert "known: " in result.output
+    assert "default" in result.output

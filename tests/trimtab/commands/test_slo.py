@@ -27,5 +27,17 @@ def test_a_bad_file_exits_2_with_one_sentence(cli, tmp_path):
     assert result.output.count("\n") == 1
 
 
-def test_a_missing_file_exits_2(cli, tmp_path):
-    assert cli.invoke(main, ["slo", "validate", str(tmp_path / "none.yaml")]).exit_code == 2
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("none.yaml", "cannot be read: No such file or directory\n"),
+        (".", "cannot be read: Is a directory\n"),
+        ("binary.yaml", "is not UTF-8 text: byte 3 is none of it\n"),
+    ],
+)
+def test_a_file_that_cannot_be_read_exits_2_with_its_name(cli, tmp_path, name, told):
+    (tmp_path / "binary.yaml").write_bytes(b"ab\xff")
+    file = tmp_path / name
+    result = cli.invoke(main, ["slo", "validate", str(file)])
+    assert result.exit_code == 2
+    assert result.output == f"Error: OpenSLO file {file} {told}"

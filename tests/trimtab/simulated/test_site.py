@@ -15,6 +15,7 @@ from engine.simulation.fleet import Fleet
 from migrations.run import upgrade
 from tests.support.loopback_server import served
 from trimtab.demo.processes import free_port
+from trimtab.errors import InputError
 from trimtab.simulated.site import FleetRequest, FleetSite
 
 
@@ -23,7 +24,7 @@ def request_of(folder, **replaced):
     values = {
         "scenario": calm, "engines": 3, "group_size": 2, "affected": 1, "speed": 1.0, "seed": 0,
         "folder": folder, "port": free_port(), "control_url": "http://127.0.0.1:1",
-        "control_port": free_port(), "policy": "default",
+        "policy": "default",
     }  # fmt: skip
     return FleetRequest(**values | replaced)
 
@@ -49,6 +50,28 @@ def test_the_control_plane_is_configured_for_every_engine(tmp_path):
     assert [engine.id for engine in settings.engines] == ["sim-00", "sim-01", "sim-02"]
     assert [engine.group for engine in settings.engines] == ["sim-group-0"] * 2 + ["sim-group-1"]
     assert settings.engines[0].url.endswith("/engines/sim-00")
+
+
+@pytest.mark.parametrize(
+    ("url", "listens"),
+    [
+        ("http://127.0.0.1:8999", ("127.0.0.1", 8999)),
+        ("http://[::1]:8999/", ("::1", 8999)),
+        ("http://localhost", ("localhost", 80)),
+        ("https://plane.example:8443", ("127.0.0.1", 8443)),
+    ],
+)
+def test_the_control_plane_listens_where_frames_go(tmp_path, url, listens):
+    site = FleetSite.open(request_of(tmp_path, control_url=url))
+    settings = load_settings(site.control_file)
+    assert (settings.host, settings.port) == listens
+    assert site.options().telemetry_url == url
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8700", "ftp://a:1", "http://", "http://a:99999"])
+def test_a_control_url_that_is_no_address_is_refused_by_its_option(tmp_path, url):
+    with pytest.raises(InputError, match="--control-url"):
+        FleetSite.open(request_of(tmp_path, control_url=url))
 
 
 def test_a_second_start_is_another_boot(tmp_path):
