@@ -10,9 +10,10 @@ from pydantic import ValidationError
 from contract.headers import CONTENT_TYPE_PROTOBUF
 from contract.problem import Problem
 
-_UNACCEPTABLE = frozenset({400, 413, 415, 422, 500})
+_UNACCEPTABLE = frozenset({400, 415, 422, 500})
 """Verdicts on the body, which is the same the next time; one that a receiver fails at (500) would
 hold up every later one."""
+_TOO_LARGE = frozenset({413})
 _BUSY = frozenset({408, 429, 502, 503, 504})
 _UNTRUSTED = frozenset({401, 403})
 _MOST_CHARACTERS = 200
@@ -28,6 +29,8 @@ class Verdict(StrEnum):
     """Kept: the control plane does not know or allow the token. Tokens are put right."""
     MISDIRECTED = "misdirected"
     """Kept: something answers that takes no frames, a wrong address or a proxy on the way."""
+    TOO_LARGE = "too-large"
+    """Sent again in halves; a frame that is too large alone is dropped."""
     REFUSED = "refused"
     """Dropped: this body will never be accepted."""
 
@@ -37,7 +40,8 @@ def verdict(status: int) -> Verdict:
     if 200 <= status < 300:
         return Verdict.SENT
     for found, statuses in (
-        (Verdict.REFUSED, _UNACCEPTABLE), (Verdict.BUSY, _BUSY), (Verdict.UNTRUSTED, _UNTRUSTED)
+        (Verdict.REFUSED, _UNACCEPTABLE), (Verdict.TOO_LARGE, _TOO_LARGE), (Verdict.BUSY, _BUSY),
+        (Verdict.UNTRUSTED, _UNTRUSTED),
     ):  # fmt: skip
         if status in statuses:
             return found

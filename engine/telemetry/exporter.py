@@ -85,6 +85,7 @@ class FrameExporter:
         self._log = DeliveryLog(engine_id, url)
         self._most = frames
         self._buffer = FrameBuffer(frames)
+        self._batch_frames = BATCH_FRAMES
         self._in_flight = 0
         self._stopping = threading.Event()
         self._sleep = sleep or self._stopping.wait
@@ -141,7 +142,7 @@ class FrameExporter:
 
     def _run(self) -> None:
         while self._work():
-            batch = self._buffer.take(BATCH_FRAMES, BATCH_BYTES)
+            batch = self._buffer.take(self._batch_frames, BATCH_BYTES)
             if batch:
                 self._deliver(batch)
 
@@ -155,7 +156,11 @@ class FrameExporter:
     def _deliver(self, batch: list[PackedFrame]) -> None:
         self._in_flight = len(batch)
         delivery = self._post(batch)
-        if delivery.retry_seconds is None:
+        if delivery.outcome == Verdict.TOO_LARGE and len(batch) > 1:
+            self._batch_frames = len(batch) // 2
+            self._buffer.put_back(batch)
+            self._in_flight = 0
+        elif delivery.retry_seconds is None:
             self._end_with(batch, delivery)
         else:
             self._keep(batch, delivery)
@@ -165,7 +170,9 @@ class FrameExporter:
         self._in_flight = 0
         self._attempts = 0
         self._counts[delivery.outcome] += len(batch)
-        if delivery.outcome != Verdict.SENT:
+        if delivery.outcome == Verdict.SENT:
+            self._batch_frames = min(2 * self._batch_frames, BATCH_FRAMES)
+        else:
             self._buffer.count_dropped(len(batch))
             self._log.lost(delivery.said, len(batch))
 
@@ -199,7 +206,7 @@ class FrameExporter:
         if found is Verdict.SENT:
             self._count_rejected(answer)
             return Delivery(found)
-        if found is Verdict.REFUSED:
+        if found in (Verdict.REFUSED, Verdict.TOO_LARGE):
             return Delivery(found, words(answer))
         return Delivery(found, words(answer), self._retry_after(answer) or self._backoff())
 

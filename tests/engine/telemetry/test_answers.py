@@ -14,7 +14,8 @@ from engine.telemetry.answers import Verdict, verdict, words
         (Verdict.BUSY, [408, 429, 502, 503, 504]),
         (Verdict.UNTRUSTED, [401, 403]),
         (Verdict.MISDIRECTED, [302, 308, 404, 405, 501]),
-        (Verdict.REFUSED, [400, 413, 415, 422, 500]),
+        (Verdict.TOO_LARGE, [413]),
+        (Verdict.REFUSED, [400, 415, 422, 500]),
     ],
 )
 def test_only_a_verdict_on_the_body_drops_it(found, statuses):

@@ -171,6 +171,17 @@ def test_what_the_control_plane_refuses_is_dropped_and_counted(receiver, status)
     assert receiver.frames[0].header.dropped_before == 1
 
 
+def test_a_batch_that_is_too_large_is_sent_in_halves_and_a_frame_that_is_alone_is_dropped(receiver):
+    receiver.answers = [(413, {}), (413, {}), (413, {}), (200, {})]
+    sender = exporter(receiver.url)
+    for sequence in range(4):
+        sender.submit(frame(sequence))
+    sender.start()
+    assert receiver.wait_for(3) == [1, 2, 3]
+    sender.stop()
+    assert sender.counts == {"sent": 3, "dropped": 1, "waiting": 0, "retried": 0}
+
+
 def test_an_absent_control_plane_costs_the_oldest_frames_only():
     lost: list[httpx.Request] = []
     enough = threading.Event()
