@@ -1,7 +1,7 @@
 """Series of vLLM and SGLang under our names, so that the same dashboards and alerts read them.
 
 `engine` becomes the scraped instance (with vLLM's data-parallel index). They have no MoE series at
-all, and their TTFT buckets have no bound at 0.2 s: the exact burn alerts stay silent for them.
+all. Buckets keep the bounds of the server: `alerts.burn` says how they are judged.
 """
 
 from alerts.rules import Group, Recording
