@@ -103,6 +103,44 @@ def test_output_tokens_are_judged_alike(rule_folder, below, percent, fires):
     bad_percent(rule_folder, server, "tpot", "TpotBurnPage", percent, fires=fires)
 
 
+@pytest.mark.parametrize(
+    ("labels", "engine"),
+    [
+        (f'instance="{VLLM_AT}"', VLLM_AT),
+        (f'instance="{VLLM_AT}",engine=""', VLLM_AT),
+        (f'instance="{VLLM_AT}",engine="12"', f"{VLLM_AT}/12"),
+        (f'instance="{VLLM_AT}",engine="vllm-live",exported_engine="0"', "vllm-live"),
+        (f'instance="{VLLM_AT}",engine="rack-1"', "rack-1"),
+    ],
+)
+@pytest.mark.parametrize("source", ["vllm", "sglang"])
+def test_an_engine_is_called_as_the_scrape_config_says_or_by_its_address(
+    rule_folder, labels, engine, source
+):
+    theirs = {"vllm": "vllm:num_requests_running", "sglang": "sglang:num_running_reqs"}[source]
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": f'{theirs}{{{labels},model_name="m"}}', "values": "3x5"}],
+        "promql_expr_test": [
+            {
+                "expr": "moe_engine_running_requests",
+                "eval_time": "2m",
+                "exp_samples": [
+                    {
+                        "labels": f'moe_engine_running_requests{{engine="{engine}",model="m",'
+                        f'source="{source}"}}',
+                        "value": 3,
+                    }
+                ],
+            }
+        ],
+    }
+    path = rule_folder / "called.yaml"
+    path.write_text(yaml.safe_dump({"rule_files": [str(rule_folder / FILES[0])], "tests": [test]}))
+    code, output = promtool("test", "rules", str(path))
+    assert code == 0, output
+
+
 def test_a_real_overloaded_sglang_server_pages(rule_folder):
     file = SAMPLES / "sglang_llama31_8b_overloaded.prom"
     if not file.exists():
