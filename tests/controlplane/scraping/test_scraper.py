@@ -97,6 +97,19 @@ def test_what_could_not_be_stored_is_in_the_next_frame(plane, scrape, monkeypatc
     assert int(frame.arrays["ttft"].sum()) == 2
 
 
+def test_buckets_that_disagree_with_their_count_are_read_in_part_and_said_once(
+    plane, scrape, caplog
+):
+    scrape(vllm((10, 10, 0, 0, 0)))
+    for tick in (1, 2):
+        scrape(vllm((10 - tick, 10 + 3 * tick, 0, 0, 0)))
+    frames = plane.history.frames(ENGINE, 0, START + 100)
+    assert [int(frame.arrays["ttft"].sum()) for frame in frames] == [2, 2]
+    assert _outcomes(plane) == {"baseline": 1, "partial": 2}
+    said = [r.getMessage() for r in caplog.records if "disagree" in r.getMessage()]
+    assert said == [f"engine {ENGINE}: read in part: ttft has buckets that disagree with its count"]
+
+
 def test_frames_of_a_scrape_are_sealed_and_summed_like_any_other(plane, scrape, clock):
     for count in range(13):
         scrape(vllm((count, 0, 0, 0, 0)))
