@@ -96,13 +96,15 @@ def read(text: str, names: Names) -> Reading:
 def _read_counters(samples: Samples, names: Names, reading: Reading) -> None:
     for what, candidates in names.counters.items():
         name = _present(samples, candidates)
-        for sample in [] if name is None else samples[name]:
+        if name is None:
+            reading.missing.append(what)
+            continue
+        for sample in samples[name]:
             if _is_count(sample.value):
                 reading.counters[what, _key(sample.labels)] = sample.value
             else:
                 reading.problems.append(f"{name} is {sample.value}")
-        if name is not None:
-            _read_created(samples, what, name.removesuffix("_total"), reading)
+        _read_created(samples, what, name.removesuffix("_total"), reading)
 
 
 def _read_created(samples: Samples, what: str, name: str, reading: Reading) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from contract.frame import HISTOGRAM_BOUNDS, OPS, PARTS
 from controlplane.history.latency import quantile
+from controlplane.history.observed import observed_of
 from controlplane.history.window import EngineWindow
 
 STEPS: Mapping[int, tuple[int, int]] = MappingProxyType(
@@ -46,10 +47,22 @@ def point_of(window: EngineWindow) -> Point:
     values |= _latencies(window)
     values |= _loads(window)
     values |= _all_to_all(window)
-    if window.covered_seconds > 0:
-        values["tokens_per_second"] = window.total_tokens / window.covered_seconds
-        values["requests_per_second"] = window.finished / window.covered_seconds
+    values |= _rates(window)
     return Point(at=(window.start + window.end) / 2.0, values=values)
+
+
+def _rates(window: EngineWindow) -> Values:
+    """What an observe-only engine does not count is unknown, not zero."""
+    if window.covered_seconds <= 0:
+        return {}
+    observed = observed_of(window.header)
+    missing = set(() if observed is None else observed.missing)
+    values: Values = {}
+    if not missing & {"prefill_tokens", "decode_tokens"}:
+        values["tokens_per_second"] = window.total_tokens / window.covered_seconds
+    if "finished" not in missing:
+        values["requests_per_second"] = window.finished / window.covered_seconds
+    return values
 
 
 def _latencies(window: EngineWindow) -> Values:

@@ -10,6 +10,11 @@ from tests.controlplane.scraping.conftest import ADMIN
 from tests.support.expositions import OBSERVED, vllm
 from tests.support.frames import START
 
+LACKING = [
+    "failed", "finished", "inter_token", "prefill_tokens", "queue_time", "rejected", "request_time",
+]  # fmt: skip
+SIZES = ("layers", "experts", "top_k", "ranks")
+
 
 @pytest.fixture
 def client(app, plane):
@@ -101,9 +106,14 @@ def test_json_and_pages_show_it_as_observe_only(client, plane, watched, fence):
     (shown,) = client.get("/api/v1/fleet").json()
     assert (shown["observe_only"], shown["states"]) == ("vllm", ["OBSERVE ONLY"])
     assert (shown["config"], shown["running"], shown["model"]) == (None, 3, "tiny")
-    assert shown["missing"] == ["inter_token", "queue_time", "request_time"]
+    assert shown["missing"] == LACKING
+    assert {shown[name] for name in SIZES} == {None}
+    load = shown["load"]
+    assert (load["running"], load["queued"], load["tokens_per_step"]) == (3, 2, None)
+    assert (load["slots_at_rung"], load["prefill_token_share"]) == ({}, None)
     (listed,) = client.get("/api/v1/engines").json()
     assert listed["observe_only"] == "vllm"
+    assert {listed[name] for name in (*SIZES, "config_generation")} == {None}
     for path in ("/", f"/engines/{OBSERVED}", "/settings", f"/decisions?engine={OBSERVED}"):
         page = client.get(path, headers={"Accept": "text/html"})
         assert page.status_code == 200, path
@@ -111,6 +121,43 @@ def test_json_and_pages_show_it_as_observe_only(client, plane, watched, fence):
     engine = client.get(f"/engines/{OBSERVED}").text
     assert "Versions and rollback" not in engine
     assert "vLLM" in engine
+
+
+def test_the_history_states_only_what_was_measured(client, scrape):
+    for silence in (5.0, 3600.0):  # two boots: reading begins anew after a long silence
+        scrape(vllm(), after=silence)
+        scrape(_without("vllm:kv_cache_usage_perc", vllm((1, 0, 0, 0, 0), generated=50)))
+    span = f"start={START}&end={START + 4000}"
+    changes = client.get(f"/api/v1/engines/{OBSERVED}/timeline?{span}").json()["changes"]
+    assert changes == []
+    boots = client.get(f"/api/v1/engines/{OBSERVED}/boots").json()
+    assert len(boots) == 2
+    for boot in boots:
+        header = boot["header"]
+        assert header.keys() == {
+            "contract_version", "engine_id", "group", "model", "boot_id", "sequence",
+            "started_unix_seconds", "interval_seconds", "tokens", "gauges", "requests",
+            "histogram_sums", "observed",
+        }  # fmt: skip
+        assert header["gauges"] == {"running": 3, "queued": 2}
+        assert header["requests"] == {"tpot_measured": 0}
+        assert header["tokens"] == [None, 50]
+    charts = client.get(f"/api/v1/engines/{OBSERVED}/charts?window=300").json()
+    assert charts["marks"] == []
+    assert set(charts["series"]["tokens_per_second"]) == {None}  # prompts are not counted
+    assert set(charts["series"]["requests_per_second"]) == {None}
+
+
+def test_a_gauge_that_the_metrics_lack_is_unknown_not_zero(client, scrape):
+    scrape(_without("vllm:num_requests_running", vllm()))
+    scrape()
+    (shown,) = client.get("/api/v1/fleet").json()
+    assert (shown["running"], shown["queued"]) == (None, 2)
+    assert "running" in shown["missing"]
+
+
+def _without(name: str, text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if name not in line)
 
 
 def test_what_has_no_experts_still_answers(client, watched):

@@ -37,7 +37,10 @@ def test_an_interval_becomes_a_frame_with_latencies_and_gauges(plane, scrape):
     assert observed.kind == "vllm"
     assert 0.05 in observed.exact_bounds["tpot"]
     assert 0.2 not in observed.exact_bounds["ttft"]
-    assert set(observed.missing) == {"inter_token", "queue_time", "request_time"}
+    assert set(observed.missing) == {
+        "inter_token", "queue_time", "request_time", "prefill_tokens", "finished", "rejected",
+        "failed",
+    }  # fmt: skip
 
 
 def test_the_first_scrape_is_a_baseline_and_a_long_silence_makes_another(plane, scrape):
