@@ -126,7 +126,7 @@ def engine(governing: Governance, history: History, engine_id: str) -> EngineVie
         freezes = holds.covering(session, engine_id=engine_id, group=group, at=now)
         open_actions = action_store.open_of_group(session, group)
         evaluated = _evaluated(session, engine_id)
-    kind = governing.groups.kind_of(engine_id) if configured else EngineKind.TRIMTAB
+    kind = governing.groups.kind_of(engine_id) if configured else _kind_said(newest)
     states, told = _states(
         configured=configured,
         kind=kind,
@@ -187,7 +187,11 @@ def _standing(
 ) -> tuple[list[EngineState], list[str]]:
     """Whether it can be acted on at all, and if not, why."""
     if not configured:
-        said = "It sends frames but is not configured here: it is watched, not governed."
+        said = (
+            "It is not configured here any more: its metrics are not read."
+            if kind.is_observed
+            else "It sends frames but is not configured here: it is watched, not governed."
+        )
         return [EngineState.NOT_CONFIGURED], [said]
     if kind.is_observed:
         return [EngineState.OBSERVE_ONLY], [
@@ -224,6 +228,13 @@ def _of_scrape(newest: NewestFrame | None) -> dict[str, object]:
         "layers", "experts", "top_k", "ranks", *(g for g in ("running", "queued") if g in missing),
     )  # fmt: skip
     return {"missing": missing, **dict.fromkeys(unknown)}
+
+
+def _kind_said(newest: NewestFrame | None) -> EngineKind:
+    """The kind of an engine that nobody configured, by its newest frame."""
+    observed = None if newest is None else observed_of(newest.header)
+    said = EngineKind.TRIMTAB.value if observed is None else observed.kind
+    return next((kind for kind in EngineKind if kind.value == said), EngineKind.TRIMTAB)
 
 
 def _of_admin(known: KnownEngine | None) -> dict[str, object]:

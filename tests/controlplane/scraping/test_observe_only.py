@@ -1,8 +1,11 @@
 """An observe-only engine is judged and shown, and nothing is ever done to it."""
 
+import re
+
 import pytest
 from starlette.testclient import TestClient
 
+from controlplane.app import create_app
 from controlplane.audit import decisions
 from controlplane.errors import InvalidInputError, ObserveOnlyError
 from controlplane.settings import load_settings
@@ -118,9 +121,46 @@ def test_json_and_pages_show_it_as_observe_only(client, plane, watched, fence):
         page = client.get(path, headers={"Accept": "text/html"})
         assert page.status_code == 200, path
     assert "OBSERVE ONLY" in client.get("/").text
-    engine = client.get(f"/engines/{OBSERVED}").text
-    assert "Versions and rollback" not in engine
-    assert "vLLM" in engine
+
+
+def test_its_page_waits_for_nothing_that_never_comes(client, plane, watched, fence):
+    plane.governor.evaluator.evaluate(OBSERVED, fence)
+    page = client.get(f"/engines/{OBSERVED}").text
+    assert "vLLM exports no expert loads" in page
+    assert re.findall(r'data-chart="(\w+)"', page) == ["ttft", "tpot"]  # what it measures
+    assert re.findall(r'<select name="(\w+)"', page) == ["window"]
+    assert "3 running, 2 waiting" in page
+    assert "gaps between tokens, prompt tokens, time in queue" in page
+    for never in (
+        "heatmap", "Waiting for the first matrix", "No matrix yet", "No evaluation with counts yet",
+        "Versions and rollback", "Config and bias", "config generation", "load CV",
+    ):  # fmt: skip
+        assert never not in page, never
+
+
+def test_before_anything_was_read_its_page_lists_nothing_as_missing(client):
+    page = client.get(f"/engines/{OBSERVED}").text
+    assert "No frame has arrived yet." in page
+    assert "Not in its metrics" not in page
+    assert "None" not in page.replace("None yet.", "")
+
+
+def test_an_engine_that_is_configured_no_more_is_still_shown_as_what_it_was(
+    watched, sqlite_url, clock
+):
+    settings = load_settings(
+        database_url=sqlite_url, governor={"enabled": False}, auth={"admin_token": ADMIN}
+    )
+    app = create_app(settings, clock=clock)
+    app.state.plane.start()
+    try:
+        client = TestClient(app, headers={"Authorization": f"Bearer {ADMIN}"})
+        (shown,) = client.get("/api/v1/fleet").json()
+    finally:
+        app.state.plane.stop()
+    assert (shown["observe_only"], shown["configured"]) == ("vllm", False)
+    assert (shown["config"], shown["experts"], shown["missing"]) == (None, None, LACKING)
+    assert "its metrics are not read" in shown["told"]
 
 
 def test_the_history_states_only_what_was_measured(client, scrape):
