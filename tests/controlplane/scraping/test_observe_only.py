@@ -138,6 +138,17 @@ def test_its_page_waits_for_nothing_that_never_comes(client, plane, watched, fen
         assert never not in page, never
 
 
+def test_the_settings_say_what_kind_of_engine_it_is(client, plane):
+    (engine,) = client.get("/api/v1/settings").json()["engines"]
+    assert engine["kind"] == "vllm"
+    page = client.get("/settings").text
+    columns = re.findall(r'<th scope="col">([^<]*)</th>', page[page.index('id="engines"') :])
+    assert columns[:3] == ["Id", "Kind", "URL"]
+    assert re.search(rf"{OBSERVED}</a></th><td>vllm .*observe-only", page)
+    assert f"<option>{OBSERVED}" not in page  # neither frozen, pinned nor given a token
+    assert f'value="engine:{OBSERVED}"' not in page
+
+
 def test_before_anything_was_read_its_page_lists_nothing_as_missing(client):
     page = client.get(f"/engines/{OBSERVED}").text
     assert "No frame has arrived yet." in page
