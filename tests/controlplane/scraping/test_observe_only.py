@@ -232,6 +232,22 @@ def test_a_share_is_exact_at_a_bound_of_theirs_and_interpolated_elsewhere(client
     assert 0.9 < between["estimate"] < 1.0
 
 
+def test_a_quantile_above_their_last_bound_is_more_than_it_and_no_number(client, scrape):
+    scrape(vllm())
+    for tick in range(1, 15):
+        scrape(vllm((10 * tick, 0, 0, 0, 90 * tick)))  # their last bound is 1 s
+    span = f"start={START}&end={START + 80}"
+    answer = client.get(f"/api/v1/engines/{OBSERVED}/latency?kind=ttft&{span}&q=0.05&q=0.99").json()
+    known, beyond = answer["quantiles"]
+    assert (known["low"], known["high"]) == (0.0, 0.1)
+    assert 0.0 < known["seconds"] <= 0.1
+    assert beyond == {"q": 0.99, "seconds": None, "low": 1.0, "high": None}
+    charts = client.get(f"/api/v1/engines/{OBSERVED}/charts?window=300").json()
+    seen = [i for i, value in enumerate(charts["series"]["ttft_p99"]) if value is not None]
+    assert {charts["series"]["ttft_p99"][i] for i in seen} == {1.0}
+    assert charts["more"] == {"ttft_p50": seen, "ttft_p99": seen}
+
+
 def test_a_telemetry_token_for_it_is_refused_in_the_settings(sqlite_url):
     engine = {
         "id": "x", "kind": "sglang", "url": "http://127.0.0.1:1",
