@@ -1,13 +1,19 @@
 """Multi-window burn-rate alerts from `contract.burn_windows`.
 
-TTFT and TPOT count requests (exact: the objective is a bucket bound). Overflow counts slices of one
-minute here; the control plane counts exact slices of 10 s. Overflow only pages.
+TTFT and TPOT count requests, bad above the smallest bucket bound that is at or above the objective.
+For our engines that is the objective: exact. vLLM and SGLang have no bound at 0.2 s; there the next
+one, 0.25 s, counts, so what is called bad surely is, and a page is never owed to an interpolation.
+The control plane interpolates such counts, and may call the objective breached sooner.
+
+Overflow counts slices of one minute here; the control plane counts exact slices of 10 s. Overflow
+only pages.
 """
 
 from dataclasses import dataclass
 
 from alerts.recording import ENGINE, OVERFLOW
 from alerts.rules import Alert, Group, Recording, Severity, buckets
+from contract.bucket_labels import at_or_above
 from contract.burn_windows import BURN_TIERS, BurnTier, Consumer
 from contract.histograms import TPOT_OBJECTIVE_SECONDS, TTFT_OBJECTIVE_SECONDS
 
@@ -18,7 +24,7 @@ TIERS = tuple(tier for tier in BURN_TIERS if tier.consumer is not Consumer.GOVER
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """An objective on a share of requests: `bound` seconds, a bucket bound of `histogram`."""
+    """An objective on a share of requests: `bound` seconds, a bound of our engines' `histogram`."""
 
     slo: str
     title: str
@@ -66,10 +72,11 @@ def _tiers(slo: str) -> tuple[BurnTier, ...]:
 def _recordings() -> list[Recording]:
     rules: list[Recording] = []
     for latency in LATENCIES:
-        bucket = f'{buckets(latency.histogram)}{{le="{latency.bound!r}"}}'
+        bucket = f'{buckets(latency.histogram)}{{le=~"{at_or_above(latency.bound)}"}}'
         total = f"{latency.histogram}_count"
         for window in map(duration, _windows(latency.slo)):
-            good = f"sum by ({ENGINE}) (rate({bucket}[{window}]))"
+            at_bounds = f"sum by (le, {ENGINE}) (rate({bucket}[{window}]))"
+            good = f"min by ({ENGINE}) ({at_bounds})"
             all_of = f"sum by ({ENGINE}) (rate({total}[{window}]))"
             rules.append(Recording(bad_name(latency.slo, window), f"1 - {good} / {all_of}"))
         for window in sorted({duration(tier.long_seconds) for tier in TIERS if tier.min_events}):

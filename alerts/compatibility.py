@@ -1,7 +1,8 @@
 """Series of vLLM and SGLang under our names, so that the same dashboards and alerts read them.
 
-`engine` becomes the scraped instance (with vLLM's data-parallel index). They have no MoE series at
-all, and their TTFT buckets have no bound at 0.2 s: the exact burn alerts stay silent for them.
+`engine` is what the scrape config calls the target, where it sets that label. Else it is the
+scraped instance, with vLLM's data-parallel index where vLLM names one. They have no MoE series at
+all. Buckets keep the bounds of the server: `alerts.burn` says how they are judged.
 """
 
 from alerts.rules import Group, Recording
@@ -28,8 +29,20 @@ _SGLANG = {
     "moe_engine_kv_blocks_used_ratio": "sglang:token_usage",
 }
 
+_SAID = "instance_and_engine"
 
-def _rules(names: dict[str, str], engine: str, source: str) -> tuple[Recording, ...]:
+
+def _engine(selected: str) -> str:
+    """Its `engine` made ours: nothing becomes host:port, vLLM's index host:port/index.
+
+    Anything but digits was set by the scrape config, and stays.
+    """
+    joined = f'label_join({selected}, "{_SAID}", ";", "instance", "engine")'
+    indexed = f'label_replace({joined}, "engine", "$1/$2", "{_SAID}", "(.*);([0-9]+)")'
+    return f'label_replace({indexed}, "engine", "$1", "{_SAID}", "(.*);")'
+
+
+def _rules(names: dict[str, str], source: str) -> tuple[Recording, ...]:
     rules: list[Recording] = []
     for ours, theirs in names.items():
         histogram = METRICS[ours].kind is Kind.HISTOGRAM
@@ -40,7 +53,7 @@ def _rules(names: dict[str, str], engine: str, source: str) -> tuple[Recording, 
             rules.append(
                 Recording(
                     f"{ours}{suffix}",
-                    f"{operation} by ({by}) ({engine.format(model)})",
+                    f"{operation} by ({by}) ({_engine(model)})",
                     {"source": source},
                 )
             )
@@ -48,12 +61,6 @@ def _rules(names: dict[str, str], engine: str, source: str) -> tuple[Recording, 
 
 
 COMPATIBILITY = (
-    Group(
-        "trimtab-compatibility-vllm",
-        _rules(_VLLM, 'label_join({}, "engine", "/", "instance", "engine")', "vllm"),
-    ),
-    Group(
-        "trimtab-compatibility-sglang",
-        _rules(_SGLANG, 'label_replace({}, "engine", "$1", "instance", "(.*)")', "sglang"),
-    ),
+    Group("trimtab-compatibility-vllm", _rules(_VLLM, "vllm")),
+    Group("trimtab-compatibility-sglang", _rules(_SGLANG, "sglang")),
 )

@@ -33,7 +33,8 @@ def _now() -> Panels:
         number(
             title, Query(q.share_under(name, bound), "share"), unit="percentunit", span=8,
             threshold=0.99, above_is_bad=False,
-            about=f"Share of requests at or under {bound:g} s. Objective: 99 %.",
+            about=f"Share of requests at or under {bound:g} s; of a server without that bucket "
+            "bound, under its next one. Objective: 99 %.",
         )
         for title, name, bound in good
     ]  # fmt: skip
@@ -55,8 +56,8 @@ def _latency() -> Panels:
             [Query(q.quantile(p, name, ("engine",)), f"p{p * 100:g} {{{{engine}}}}")
              for p in (0.99, 0.9, 0.5)],
             unit="s", axis=title, threshold=bound,
-            about=f"Interpolated inside buckets; {bound:g} s is a bucket bound, so the share under "
-            "it is exact.",
+            about=f"Interpolated inside buckets; {bound:g} s is a bucket bound of Trimtab's "
+            "engines, so their share under it is exact.",
         )
         for title, name, bound in (
             ("Time to first token", TTFT, TTFT_OBJECTIVE_SECONDS),

@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 
+from contract.bucket_labels import at_or_above
 from contract.metrics import ENGINE_LABELS, METRICS, Kind, Metric, Plane
 
 RATE = "[$__rate_interval]"
@@ -61,13 +62,19 @@ def quantile(q: float, name: str, by: Sequence[str] = (), **labels: str) -> str:
 
 
 def share_under(name: str, bound: float, by: Sequence[str] = ()) -> str:
-    """Share of a histogram's events at or under one of its bounds; exact, no interpolation."""
+    """Share of a histogram's events at or under one of its bounds; exact, no interpolation.
+
+    Another server's histogram that lacks the bound is counted at its next higher one. Each engine
+    is counted at its own bound before they are added up.
+    """
     declared = metric(name)
     if bound not in declared.buckets:
         raise KeyError(f"{bound:g} is not a bound of {name}: {declared.buckets}")
     matchers = _histogram(name, {})
-    good = f'sum{_by(by)} (rate({name}_bucket{{{matchers},le="{float(bound)!r}"}}{RATE}))'
-    return f"{good} / sum{_by(by)} (rate({name}_count{{{matchers}}}{RATE}))"
+    each = ", ".join(dict.fromkeys([*ENGINE_LABELS, *by]))
+    buckets = f'{name}_bucket{{{matchers},le=~"{at_or_above(bound)}"}}'
+    good = f"min by ({each}) (sum by (le, {each}) (rate({buckets}{RATE})))"
+    return f"sum{_by(by)} ({good}) / sum{_by(by)} (rate({name}_count{{{matchers}}}{RATE}))"
 
 
 def mean(name: str, by: Sequence[str] = (), **labels: str) -> str:

@@ -29,6 +29,10 @@ class Groups:
         """Every configured engine, by id."""
         return [engine.engine_id for engine in self._registry.all()]
 
+    def urls(self) -> dict[str, str]:
+        """Where every configured engine is, by id."""
+        return {engine.engine_id: engine.url for engine in self._registry.all()}
+
     def governed(self) -> list[str]:
         """The configured engines that can be acted on, by id."""
         return [e.engine_id for e in self._registry.all() if not e.kind.is_observed]

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 Cells = npt.NDArray[np.uint64]
+AnyCells = npt.NDArray[np.uint64] | npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,19 +15,31 @@ class Quantile:
     """A quantile of a histogram.
 
     Attributes:
-        value: estimate, linear inside its cell; the last bound when it lies above it.
+        value: estimate, linear inside its cell; None where it lies above the last bound that is
+            known: then it is more than `low`, and nobody knows by how much.
         low, high: bounds of the cell that holds it; `high` is None above the last bound.
         n: observations.
     """
 
-    value: float
+    value: float | None
     low: float
     high: float | None
     n: int
 
+    @property
+    def at_least(self) -> float:
+        """The value, or the bound that it lies above."""
+        return self.low if self.value is None else self.value
 
-def quantile(cells: Cells, bounds: Sequence[float], q: float) -> Quantile | None:
-    """The q-quantile, q in [0, 1]; None without observations."""
+
+def quantile(
+    cells: AnyCells, bounds: Sequence[float], q: float, *, exact: Collection[float] | None = None
+) -> Quantile | None:
+    """The q-quantile, q in [0, 1]; None without observations.
+
+    `exact` names the bounds at which the counts are exact, all of them by default: above the last
+    of them another engine's histogram is open, whatever bounds of ours follow.
+    """
     n = int(cells.sum())
     if n == 0:
         return None
@@ -37,16 +50,25 @@ def quantile(cells: Cells, bounds: Sequence[float], q: float) -> Quantile | None
     while index < len(cells) - 1 and cells[index] == 0:
         index += 1
     low = bounds[index - 1] if index > 0 else 0.0
+    known = bounds if exact is None else exact
+    known_low = max((bound for bound in known if bound <= low), default=0.0)
     if index >= len(bounds):
-        return Quantile(bounds[-1], bounds[-1], None, n)
-    before = below[index - 1] if index > 0 else 0.0
-    inside = (rank - before) / max(float(cells[index]), 1.0)
+        return Quantile(None, known_low, None, n)
     high = bounds[index]
-    return Quantile(low + (high - low) * min(max(inside, 0.0), 1.0), low, high, n)
+    known_high = min((bound for bound in known if bound >= high), default=None)
+    if known_high is None:
+        return Quantile(None, known_low, None, n)
+    before = float(below[index - 1]) if index > 0 else 0.0
+    inside = (rank - before) / max(float(cells[index]), 1.0)
+    value = low + (high - low) * min(max(inside, 0.0), 1.0)
+    return Quantile(value, known_low, known_high, n)
 
 
 def quantile_values(cells: Cells, bounds: Sequence[float], q: float) -> npt.NDArray[np.float64]:
-    """The value of `quantile` for each row of [rows, cells] at once, q in (0, 1]; NaN for none."""
+    """`quantile` of each row of [rows, cells] at once, q in (0, 1]; NaN for none.
+
+    What lies above the last bound is the last bound: that or more.
+    """
     n = cells.sum(axis=1)
     below = np.cumsum(cells.astype(np.float64), axis=1)
     rank = q * n

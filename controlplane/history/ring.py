@@ -26,6 +26,7 @@ from contract.frame import FrameHeader
 from controlplane.db.upsert import execute_many, upsert
 from controlplane.errors import StorageError
 from controlplane.history.models import ConfigChange, EngineBoot, FrameGap, LoadRing
+from controlplane.history.observed import observed_of
 from controlplane.history.ring_rows import write_ring
 from controlplane.history.sequence import Arrival, BootSequence, Hole
 
@@ -242,7 +243,8 @@ def _note(
     if row.get("state_key") == key:
         return []
     row.update(state_key=key, header=header.model_dump(mode="json"))
-    return [config_change(header)]
+    # A scraped engine says nothing of its config: its frames' is filled in, and no change of it.
+    return [config_change(header)] if observed_of(header) is None else []
 
 
 def config_change(header: FrameHeader) -> ConfigChange:

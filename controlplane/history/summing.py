@@ -17,7 +17,8 @@ import numpy as np
 from contract.frame import ARRAYS, FrameHeader
 from contract.frame_codec import Frame
 from contract.frame_stack import SideBySide, Stack, Stacked, stack_frames
-from controlplane.history.observed import FIELD, CommonBounds
+from controlplane.history.common_bounds import CommonBounds
+from controlplane.history.observed import FIELD
 from controlplane.history.window import EngineWindow, Sums
 
 _BY_GENERATION = frozenset(name for name, spec in ARRAYS.items() if spec.dims[0] == "G")

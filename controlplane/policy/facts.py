@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from contract.frame import HISTOGRAM_BOUNDS
 from contract.runtime_config import CAPACITY_LADDER
+from controlplane.history.observed import Observed, observed_of
 from controlplane.history.window import EngineWindow
 from controlplane.policy.policy import Policy
 from controlplane.policy.snapshot import BiasFacts, LoadFacts
@@ -42,6 +43,9 @@ def load_facts(windows: Sequence[EngineWindow], policy: Policy) -> LoadFacts:
         return LoadFacts()
     recent = windows[-policy.detectors.windows_seen :]
     header = recent[-1].header
+    observed = observed_of(header)
+    if observed is not None:
+        return _watched(recent, observed)
     tokens, steps = sum(w.total_tokens for w in recent), sum(w.steps for w in recent)
     step_tokens = tokens / steps if steps else 0.0
     kept = sum(w.gate_mass_kept for w in recent)
@@ -63,11 +67,26 @@ def load_facts(windows: Sequence[EngineWindow], policy: Policy) -> LoadFacts:
         gate_mass_kept_ratio=kept / mass if mass > 0 else None,
         tokens_per_step=step_tokens,
         prefill_token_share=sum(w.tokens[0] for w in recent) / tokens if tokens else 0.0,
-        running=round(float(np.mean([w.header.gauges.running for w in recent]))),
+        running=_running(recent),
         queued=header.gauges.queued,
         queue_share_of_ttft=_queue_share(recent),
         probe_nll=probes[-1] if probes else None,
     )  # fmt: skip
+
+
+def _watched(recent: Sequence[EngineWindow], observed: Observed) -> LoadFacts:
+    """Of an engine that is read by its metrics: no steps, no capacity; what it lacks is None."""
+    lacks = observed.missing
+    return LoadFacts(
+        tokens_per_step=None, prefill_token_share=None,
+        running=None if "running" in lacks else _running(recent),
+        queued=None if "queued" in lacks else recent[-1].header.gauges.queued,
+        queue_share_of_ttft=_queue_share(recent),
+    )  # fmt: skip
+
+
+def _running(recent: Sequence[EngineWindow]) -> int:
+    return round(float(np.mean([w.header.gauges.running for w in recent])))
 
 
 def bias_facts(windows: Sequence[EngineWindow]) -> BiasFacts:

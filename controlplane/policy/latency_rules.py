@@ -24,7 +24,7 @@ def tpot_candidates(
     snapshot: Snapshot, config: RuntimeConfig, policy: Policy, tpot: SloStatus
 ) -> list[Candidate]:
     """What could mend TPOT, best first."""
-    share = snapshot.load.prefill_token_share
+    share = snapshot.load.prefill_token_share or 0.0
     told = f"TPOT p99 is {_ms(tpot.value)} (limit {_ms(tpot.threshold)})"
     chunk = _chunk(
         config, config.chunk_size // 2, policy.chunk, Reason.TPOT_BREACH, SloName.TPOT,
@@ -59,7 +59,7 @@ def ttft_candidates(
     elif (
         not _overflows(snapshot)
         and (load.queue_share_of_ttft or 0.0) > rules.queue_share
-        and (load.prefill_token_share >= rules.prefill_share)
+        and ((load.prefill_token_share or 0.0) >= rules.prefill_share)
     ):
         found.append(
             _chunk(
@@ -105,7 +105,7 @@ def restore_concurrency(
 
 def _fewer(snapshot: Snapshot, config: RuntimeConfig, policy: Policy, told: str) -> Candidate:
     rules, current = policy.concurrency, config.max_concurrency
-    target, running = math.floor(current * rules.factor), snapshot.load.running
+    target, running = math.floor(current * rules.factor), snapshot.load.running or 0
     if 0 < running < target:
         target = math.floor(running * rules.factor)  # a limit that nobody reaches mends nothing
     target = max(rules.floor, target)
@@ -138,7 +138,7 @@ def _more(
     """Back towards the baseline when requests wait for a slot and TPOT has room."""
     load, current = snapshot.load, config.max_concurrency
     baseline = snapshot.baseline.get(Knob.MAX_CONCURRENCY)
-    waits = load.queued > 0 or (load.queue_share_of_ttft or 0.0) > policy.chunk.queue_share
+    waits = (load.queued or 0) > 0 or (load.queue_share_of_ttft or 0.0) > policy.chunk.queue_share
     room = tpot.room_ratio if tpot.state is SloState.MET else None
     if (
         not waits or not isinstance(baseline, int) or current >= baseline

@@ -7,8 +7,9 @@ from pydantic import BaseModel, ConfigDict
 
 from contract.frame import HISTOGRAM_BOUNDS
 from contract.runtime_config import RuntimeConfig
+from controlplane.history.latency import quantile
 from controlplane.history.window import EngineWindow
-from controlplane.slo.histogram import merged, quantile
+from controlplane.slo.histogram import merged
 from controlplane.slo.latency import bad_and_total
 from controlplane.slo.settings import SloSettings
 from controlplane.slo.status import SloName
@@ -17,6 +18,7 @@ from controlplane.slo.status import SloName
 class Latency(BaseModel):
     """Requests of one latency SLO: over the threshold, all, and p99 in seconds for display.
 
+    `p99_is_more`: it lies above the last bound of the histogram, which `p99` is then.
     `cells` counts requests by cell of the latency's histogram; empty in old evidence.
     """
 
@@ -25,6 +27,7 @@ class Latency(BaseModel):
     bad: int = 0
     total: int = 0
     p99: float | None = None
+    p99_is_more: bool = False
     cells: tuple[int, ...] = ()
 
     @property
@@ -117,8 +120,10 @@ def _latency(
     chosen = None if generation is None else (generation,)
     bad, total = bad_and_total(windows, name, threshold, generations=chosen)
     cells = merged(windows, name, generations=chosen)
+    p99 = quantile(cells, HISTOGRAM_BOUNDS[name], 0.99)
     return Latency(
-        bad=bad, total=total, p99=quantile(cells, HISTOGRAM_BOUNDS[name], 0.99),
+        bad=bad, total=total, p99=None if p99 is None else p99.at_least,
+        p99_is_more=p99 is not None and p99.value is None,
         cells=tuple(int(count) for count in cells),
     )  # fmt: skip
 

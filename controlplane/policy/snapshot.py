@@ -44,6 +44,8 @@ class LoadFacts(BaseModel):
         running, queued: the scheduler at the end.
         queue_share_of_ttft: mean time in queue ÷ mean TTFT.
         probe_nll: negative log-likelihood of the probe text, nats a token.
+
+    None where an observe-only engine does not measure it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -54,10 +56,10 @@ class LoadFacts(BaseModel):
     overflow_at_rung_peak: dict[str, float] = {}
     slots_at_rung: dict[str, int] = {}
     gate_mass_kept_ratio: float | None = None
-    tokens_per_step: float = 0.0
-    prefill_token_share: float = 0.0
-    running: int = 0
-    queued: int = 0
+    tokens_per_step: float | None = 0.0
+    prefill_token_share: float | None = 0.0
+    running: int | None = 0
+    queued: int | None = 0
     queue_share_of_ttft: float | None = None
     probe_nll: float | None = None
 

@@ -119,8 +119,12 @@ def _improves(
 
 
 def _p99s(old: Latency, new: Latency) -> str:
-    seconds = [side.p99 for side in (old, new) if side.p99 is not None]
-    return "p99 " + " became ".join(f"{1000 * value:.0f} ms" for value in seconds)
+    told = [
+        f"{'> ' if side.p99_is_more else ''}{1000 * side.p99:.0f} ms"
+        for side in (old, new)
+        if side.p99 is not None
+    ]
+    return "p99 " + " became ".join(told)
 
 
 def _overflow_improves(before: Measurement, after: Measurement, plan: VerifyPlan) -> VerifyRow:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.metrics import Instruments
+from controlplane.scheduling.alert_engine import Meant
 from controlplane.scheduling.alertmanager import Webhook, WebhookAlert, inbox_key
 from controlplane.scheduling.models import AlertInbox
 
@@ -87,9 +88,9 @@ class Inbox:
                 row.state, row.outcome, row.decision_id = state, outcome, decision_id
 
     def why_ignored(
-        self, alert: AlertInbox, allowed: Mapping[str, str], engines: set[str]
+        self, alert: AlertInbox, allowed: Mapping[str, str], engine: Meant
     ) -> str | None:
-        """Why an alert asks for nothing, or None when it asks for an evaluation."""
+        """Why an alert asks for nothing, or None when it asks for an evaluation of `engine`."""
         if alert.status == "resolved":
             return "resolved: nothing to evaluate"
         if alert.alertname not in allowed:
@@ -97,8 +98,8 @@ class Inbox:
             return f"{named} is not among the alerts of the setting governor.alerts"
         if alert.engine_id is None:
             return "it names no engine"
-        if alert.engine_id not in engines:
-            return f"engine {alert.engine_id!r} is not configured"
+        if engine.engine_id is None:
+            return engine.told
         with self._database.read() as session:
             return "its episode is closed" if self.is_closed(session, alert) else None
 

@@ -47,12 +47,18 @@ class Buckets:
 
 @dataclass(slots=True)
 class Reading:
-    """One scrape. `histograms` and `counters` are by (what, labels); gauges are of now."""
+    """One scrape. `histograms` and `counters` are by (what, labels); gauges are of now.
+
+    `created` has, for the series that say it, when they began to count, and `process_started` when
+    the process did: unix seconds.
+    """
 
     model: str = ""
     histograms: dict[SeriesKey, Buckets] = field(default_factory=dict)
     counters: dict[SeriesKey, float] = field(default_factory=dict)
     gauges: dict[str, float] = field(default_factory=dict)
+    created: dict[SeriesKey, float] = field(default_factory=dict)
+    process_started: float | None = None
     missing: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -73,7 +79,7 @@ def read(text: str, names: Names) -> Reading:
         ExpositionError: it is malformed or too large.
     """
     samples = _samples(text)
-    reading = Reading(model=_model(samples))
+    reading = Reading(model=_model(samples), process_started=_process_started(samples))
     for what, candidates in names.histograms.items():
         name = _present(samples, candidates, "_bucket")
         if name is None:
@@ -81,6 +87,7 @@ def read(text: str, names: Names) -> Reading:
             continue
         for labels, buckets in _histograms(samples, name, reading.problems):
             reading.histograms[what, labels] = buckets
+        _read_created(samples, what, name, reading)
     _read_counters(samples, names, reading)
     _read_gauges(samples, names, reading)
     return reading
@@ -89,11 +96,27 @@ def read(text: str, names: Names) -> Reading:
 def _read_counters(samples: Samples, names: Names, reading: Reading) -> None:
     for what, candidates in names.counters.items():
         name = _present(samples, candidates)
-        for sample in [] if name is None else samples[name]:
+        if name is None:
+            reading.missing.append(what)
+            continue
+        for sample in samples[name]:
             if _is_count(sample.value):
                 reading.counters[what, _key(sample.labels)] = sample.value
             else:
                 reading.problems.append(f"{name} is {sample.value}")
+        _read_created(samples, what, name.removesuffix("_total"), reading)
+
+
+def _read_created(samples: Samples, what: str, name: str, reading: Reading) -> None:
+    for sample in samples.get(f"{name}_created", []):
+        if _is_count(sample.value):
+            reading.created[what, _key(sample.labels)] = sample.value
+
+
+def _process_started(samples: Samples) -> float | None:
+    """The latest start of the endpoint's processes; None where it does not say."""
+    told = [s.value for s in samples.get("process_start_time_seconds", []) if _is_count(s.value)]
+    return max(told, default=None)
 
 
 def _read_gauges(samples: Samples, names: Names, reading: Reading) -> None:

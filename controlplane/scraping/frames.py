@@ -36,7 +36,11 @@ class Interval:
 
 
 def frame_of(interval: Interval, delta: Delta, reading: Reading) -> Frame:
-    """The frame of one interval. What the endpoint does not offer is absent, not zero."""
+    """The frame of one interval. What the endpoint does not offer is absent, not zero.
+
+    What the contract cannot leave out (a config, sizes of the model, gauges) is filled in and
+    stands for nothing: `history.observed.measured` leaves it out of all that is told.
+    """
     arrays: dict[str, Counts] = {}
     exact: dict[str, tuple[float, ...]] = {}
     sums: dict[str, float] = {}

@@ -17,6 +17,8 @@ from controlplane.engine_kind import EngineKind
 class Names:
     """Candidate names by what they measure; the first that the endpoint has is read.
 
+    Without a candidate nothing of that engine measures it: it is missing, which is not zero.
+
     Attributes:
         histograms: by the array of a frame that they become.
         counters: requests and tokens, by their place in a frame's header.
@@ -43,6 +45,7 @@ _VLLM = Names(
         "decode_tokens": ("vllm:generation_tokens_total",),
         "finished": ("vllm:request_success_total",),
         "rejected": ("vllm:admission_rejections_total",),
+        "failed": (),
     }),
     gauges=MappingProxyType({
         "running": ("vllm:num_requests_running",),
@@ -64,6 +67,7 @@ _SGLANG = Names(
         "prefill_tokens": ("sglang:prompt_tokens_total",),
         "decode_tokens": ("sglang:generation_tokens_total",),
         "finished": ("sglang:num_requests_total",),
+        "rejected": (),
         "failed": ("sglang:num_aborted_requests_total",),
     }),
     gauges=MappingProxyType({

@@ -21,7 +21,7 @@ from controlplane.errors import TrimtabError
 from controlplane.history.ring import ReceivedFrame
 from controlplane.history.upkeep import Job
 from controlplane.metrics import Instruments
-from controlplane.scraping.difference import Known
+from controlplane.scraping.difference import Delta, Known
 from controlplane.scraping.exposition import Reading, read
 from controlplane.scraping.fetch import fetch, metrics_url
 from controlplane.scraping.frames import Interval, frame_of
@@ -98,6 +98,7 @@ class Scraper:
         self._tls = ssl.create_default_context()  # made once: loading the authorities takes long
         self._boots: dict[str, _Boot] = {}
         self._said: dict[str, str] = {}
+        self._warned: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def scrape(self) -> int:
@@ -157,17 +158,28 @@ class Scraper:
                 f"scrape-{secrets.token_hex(8)}", known, at, monotonic
             )
             return "baseline"
-        self._store([_received(target, boot, reading, monotonic)])
+        delta = boot.known.since(reading)
+        self._store([_received(target, boot, delta, reading, monotonic)])
         boot.known.remember(reading)
         boot.sequence += 1
         boot.at, boot.monotonic = at, monotonic
-        return "partial" if reading.problems else "stored"
+        problems = [*reading.problems, *delta.problems]
+        self._warn(target.engine_id, "; ".join(dict.fromkeys(problems)))
+        return "partial" if problems else "stored"
+
+    def _warn(self, engine_id: str, problems: str) -> None:
+        """Say once what is wrong with an engine's metrics, until something else is."""
+        if problems and problems != self._warned.get(engine_id):
+            self._warned[engine_id] = problems
+            logger.warning("engine %s: read in part: %s", engine_id, problems)
 
 
-def _received(target: Target, boot: _Boot, reading: Reading, monotonic: float) -> ReceivedFrame:
+def _received(
+    target: Target, boot: _Boot, delta: Delta, reading: Reading, monotonic: float
+) -> ReceivedFrame:
     interval = Interval(
         engine_id=target.engine_id, kind=target.kind, group=target.group, boot_id=boot.boot_id,
         sequence=boot.sequence, started=boot.at, seconds=monotonic - boot.monotonic,
     )  # fmt: skip
-    frame = frame_of(interval, boot.known.since(reading), reading)
+    frame = frame_of(interval, delta, reading)
     return ReceivedFrame(frame.header, encode(frame))

@@ -1,11 +1,12 @@
 """Counts over a threshold and quantiles from merged histograms; exact at the bounds."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from contract.frame import HISTOGRAM_BOUNDS
+from controlplane.history.latency import quantile as located
 from controlplane.history.window import EngineWindow
 
 Cells = npt.NDArray[np.float64]
@@ -55,21 +56,13 @@ def count_over(cells: Cells, bounds: Sequence[float], threshold: float) -> int:
     return int(cells[first_over(bounds, threshold) :].sum())
 
 
-def quantile(cells: Cells, bounds: Sequence[float], q: float) -> float | None:
+def quantile(
+    cells: Cells, bounds: Sequence[float], q: float, *, exact: Collection[float] | None = None
+) -> float | None:
     """Quantile by linear interpolation inside its cell, for display; None without events.
 
-    What lies above the last bound is reported as the last bound.
+    What lies above the last bound (of `exact`, where given) is reported as that bound; whether it
+    does, `history.latency.quantile` says, which this is the value of.
     """
-    total = float(cells.sum())
-    if total <= 0:
-        return None
-    rank = q * total
-    cumulative = np.cumsum(cells)
-    index = int(np.searchsorted(cumulative, rank, side="left"))
-    if index >= len(bounds):
-        return float(bounds[-1])
-    below = float(cumulative[index - 1]) if index else 0.0
-    left = float(bounds[index - 1]) if index else 0.0
-    inside = float(cells[index])
-    part = (rank - below) / inside if inside > 0 else 1.0
-    return left + part * (float(bounds[index]) - left)
+    found = located(cells, bounds, q, exact=exact)
+    return None if found is None else found.at_least

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from contract.frame import HISTOGRAM_BOUNDS, OPS, PARTS
-from controlplane.history.latency import quantile
+from controlplane.history.latency import Quantile, quantile
+from controlplane.history.observed import exact_bounds, observed_of
 from controlplane.history.window import EngineWindow
 
 STEPS: Mapping[int, tuple[int, int]] = MappingProxyType(
@@ -34,33 +35,52 @@ Values = dict[str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Values by series name, at the middle of the window."""
+    """Values by series name, at the middle of the window.
+
+    `more` names the quantiles that lie above the last bound of their histogram: the value is that
+    bound, and they are more.
+    """
 
     at: float
     values: Values
+    more: frozenset[str] = frozenset()
 
 
 def point_of(window: EngineWindow) -> Point:
     """The point of a window."""
+    quantiles = {name: at for name, at in _quantiles(window).items() if at is not None}
     values: Values = dict.fromkeys(SERIES)
-    values |= _latencies(window)
+    values |= {name: at.at_least for name, at in quantiles.items()}
     values |= _loads(window)
-    values |= _all_to_all(window)
-    if window.covered_seconds > 0:
+    values |= _rates(window)
+    more = frozenset(name for name, at in quantiles.items() if at.value is None)
+    return Point(at=(window.start + window.end) / 2.0, values=values, more=more)
+
+
+def _rates(window: EngineWindow) -> Values:
+    """What an observe-only engine does not count is unknown, not zero."""
+    if window.covered_seconds <= 0:
+        return {}
+    observed = observed_of(window.header)
+    missing = set(() if observed is None else observed.missing)
+    values: Values = {}
+    if not missing & {"prefill_tokens", "decode_tokens"}:
         values["tokens_per_second"] = window.total_tokens / window.covered_seconds
+    if "finished" not in missing:
         values["requests_per_second"] = window.finished / window.covered_seconds
-    return Point(at=(window.start + window.end) / 2.0, values=values)
+    return values
 
 
-def _latencies(window: EngineWindow) -> Values:
-    ttft, tpot = _cells(window, "ttft"), _cells(window, "tpot")
-    step, queue = _cells(window, "step_time"), _cells(window, "queue_time")
-    return {
-        "ttft_p50": _at(ttft, "ttft", 0.5), "ttft_p99": _at(ttft, "ttft", 0.99),
-        "tpot_p50": _at(tpot, "tpot", 0.5), "tpot_p99": _at(tpot, "tpot", 0.99),
-        "queue_p99": _at(queue, "queue", 0.99),
-        "step_p50": _at(step, "step", 0.5), "step_p99": _at(step, "step", 0.99),
-    }  # fmt: skip
+def _quantiles(window: EngineWindow) -> dict[str, Quantile | None]:
+    found: dict[str, Quantile | None] = {}
+    for series, array, q in (
+        ("ttft_p50", "ttft", 0.5), ("ttft_p99", "ttft", 0.99), ("tpot_p50", "tpot", 0.5),
+        ("tpot_p99", "tpot", 0.99), ("queue_p99", "queue_time", 0.99),
+        ("step_p50", "step_time", 0.5), ("step_p99", "step_time", 0.99),
+    ):  # fmt: skip
+        cells, exact = _cells(window, array), exact_bounds(window.header, array)
+        found[series] = _at(cells, _HISTOGRAMS[array], q, exact)
+    return found | _all_to_all(window)
 
 
 def _cells(window: EngineWindow, name: str) -> npt.NDArray[np.uint64] | None:
@@ -73,9 +93,11 @@ def _cells(window: EngineWindow, name: str) -> npt.NDArray[np.uint64] | None:
     return np.sum(found, axis=0, dtype=np.uint64) if found else None
 
 
-def _at(cells: npt.NDArray[np.uint64] | None, name: str, q: float) -> float | None:
-    found = None if cells is None else quantile(cells, HISTOGRAM_BOUNDS[name], q)
-    return None if found is None else found.value
+def _at(
+    cells: npt.NDArray[np.uint64] | None, name: str, q: float,
+    exact: tuple[float, ...] | None = None,
+) -> Quantile | None:  # fmt: skip
+    return None if cells is None else quantile(cells, HISTOGRAM_BOUNDS[name], q, exact=exact)
 
 
 def _loads(window: EngineWindow) -> Values:
@@ -102,7 +124,7 @@ def _loads(window: EngineWindow) -> Values:
     return values
 
 
-def _all_to_all(window: EngineWindow) -> Values:
+def _all_to_all(window: EngineWindow) -> dict[str, Quantile | None]:
     cells = window.arrays.get("a2a_layer")
     if cells is None:
         return {}

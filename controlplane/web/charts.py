@@ -38,6 +38,8 @@ class Charts(BaseModel):
     Attributes:
         step: seconds of one point; `t` is its middle.
         series: by name; latencies in seconds, overflow and load CV as ratios.
+        more: by name, indexes of the points that lie above the last bound of what measures them:
+            the value is that bound, and the truth is more.
         lines: where the objective (for `load_cv`: the detector's threshold) lies.
     """
 
@@ -49,6 +51,7 @@ class Charts(BaseModel):
     step: int
     t: list[float]
     series: dict[str, list[float | None]]
+    more: dict[str, list[int]]
     lines: dict[str, float]
     marks: list[Mark]
 
@@ -103,6 +106,7 @@ def charts(
         engine_id=engine_id, start=span.start, end=span.end, step=step,
         t=[point.at for point in points],
         series={name: [point.values[name] for point in points] for name in SERIES},
+        more=_more(points),
         lines={
             "ttft": policy.slo.ttft.threshold_seconds, "tpot": policy.slo.tpot.threshold_seconds,
             "overflow": policy.slo.overflow.threshold, "load_cv": policy.detectors.tau_threshold,
@@ -135,6 +139,14 @@ def _points(
         if window.end <= sealed:
             cache.put((engine_id, step, int(window.start)), point)
     return points
+
+
+def _more(points: list[Point]) -> dict[str, list[int]]:
+    named = {name for point in points for name in point.more}
+    return {
+        name: [index for index, point in enumerate(points) if name in point.more]
+        for name in SERIES if name in named
+    }  # fmt: skip
 
 
 def _marks(history: History, engine_id: str, span: Span) -> list[Mark]:

@@ -23,6 +23,31 @@ LOAD_SECONDS = (10, 60, 300, 900, 3600)
 SCALES = {
     "relative": "× layer mean", "share": "share of layer", "row": "of the layer's largest",
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart of the page: its name in `charts.js`, title, word of the glossary.
+
+    `needs`: what an observe-only engine must measure for it; empty where none does.
+    """
+
+    id: str
+    title: str
+    word: str = ""
+    needs: tuple[str, ...] = ()
+
+
+CHARTS = (
+    Chart("ttft", "Time to first token", "TTFT", ("ttft",)),
+    Chart("tpot", "Time per output token", "TPOT", ("tpot",)),
+    Chart("overflow", "Overflow before reroute", "overflow"),
+    Chart("load_cv", "Expert load CV, debiased", "load CV"),
+    Chart("step", "Step time"),
+    Chart("a2a", "All-to-all per layer", "all-to-all"),
+    Chart("rate", "Throughput", needs=("prefill_tokens", "decode_tokens")),
+    Chart("queue", "Time in queue", needs=("queue_time",)),
+)
 Window = Annotated[int, Query(description="Seconds that the charts span")]
 
 
@@ -54,8 +79,15 @@ def engine_page(
         windows={seconds: duration(seconds) for seconds in STEPS},
         load=load if load in LOAD_SECONDS else 60,
         loads={seconds: duration(seconds) for seconds in LOAD_SECONDS},
-        phase=phase, scale=scale, scales=SCALES,
+        phase=phase, scale=scale, scales=SCALES, charts=charts_of(view),
     )  # fmt: skip
+
+
+def charts_of(view: EngineView) -> list[Chart]:
+    """The charts that an engine has something to draw in."""
+    if view.observe_only is None:
+        return list(CHARTS)
+    return [c for c in CHARTS if c.needs and not set(c.needs) & set(view.missing)]
 
 
 def known_engine(engine_id: str, governing: Governance, seen: list[str]) -> None:

@@ -52,7 +52,8 @@ class LiveAction(BaseModel):
 class EngineView(BaseModel):
     """One engine now. Times are unix seconds; `age_seconds` is that of its newest frame.
 
-    `observe_only` is the kind of an engine that is read by its metrics and never acted on.
+    `observe_only` is the kind of an engine that is read by its metrics and never acted on; what it
+    does not measure is named in `missing`, and None.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -68,12 +69,12 @@ class EngineView(BaseModel):
     told: str = ""
     newest_ended: float | None = None
     age_seconds: float | None = None
-    layers: int = 0
-    experts: int = 0
-    top_k: int = 0
-    ranks: int = 0
-    running: int = 0
-    queued: int = 0
+    layers: int | None = None
+    experts: int | None = None
+    top_k: int | None = None
+    ranks: int | None = None
+    running: int | None = None
+    queued: int | None = None
     generation: int | None = None
     config: RuntimeConfig | None = None
     configured_bias: str | None = None
@@ -125,7 +126,7 @@ def engine(governing: Governance, history: History, engine_id: str) -> EngineVie
         freezes = holds.covering(session, engine_id=engine_id, group=group, at=now)
         open_actions = action_store.open_of_group(session, group)
         evaluated = _evaluated(session, engine_id)
-    kind = governing.groups.kind_of(engine_id) if configured else EngineKind.TRIMTAB
+    kind = governing.groups.kind_of(engine_id) if configured else _kind_said(newest)
     states, told = _states(
         configured=configured,
         kind=kind,
@@ -186,7 +187,11 @@ def _standing(
 ) -> tuple[list[EngineState], list[str]]:
     """Whether it can be acted on at all, and if not, why."""
     if not configured:
-        said = "It sends frames but is not configured here: it is watched, not governed."
+        said = (
+            "It is not configured here any more: its metrics are not read."
+            if kind.is_observed
+            else "It sends frames but is not configured here: it is watched, not governed."
+        )
         return [EngineState.NOT_CONFIGURED], [said]
     if kind.is_observed:
         return [EngineState.OBSERVE_ONLY], [
@@ -217,11 +222,19 @@ def _of_frame(newest: NewestFrame | None, now: float) -> dict[str, object]:
 def _of_scrape(newest: NewestFrame | None) -> dict[str, object]:
     """A scraped engine says nothing of a config or a bias; what else it lacks is named."""
     observed = None if newest is None else observed_of(newest.header)
-    return {
-        "generation": None, "config": None, "configured_bias": None, "live_bias": None,
-        "last_known_good": None, "bias_distance": None, "experts": 0, "top_k": 0, "ranks": 0,
-        "missing": () if observed is None else observed.missing,
-    }  # fmt: skip
+    missing = () if observed is None else observed.missing
+    unknown = (
+        "generation", "config", "configured_bias", "live_bias", "last_known_good", "bias_distance",
+        "layers", "experts", "top_k", "ranks", *(g for g in ("running", "queued") if g in missing),
+    )  # fmt: skip
+    return {"missing": missing, **dict.fromkeys(unknown)}
+
+
+def _kind_said(newest: NewestFrame | None) -> EngineKind:
+    """The kind of an engine that nobody configured, by its newest frame."""
+    observed = None if newest is None else observed_of(newest.header)
+    said = EngineKind.TRIMTAB.value if observed is None else observed.kind
+    return next((kind for kind in EngineKind if kind.value == said), EngineKind.TRIMTAB)
 
 
 def _of_admin(known: KnownEngine | None) -> dict[str, object]:

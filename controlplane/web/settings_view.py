@@ -16,14 +16,17 @@ from controlplane.engine_kind import EngineKind
 
 
 class EngineShown(BaseModel):
-    """A configured engine, without its token; one of the settings file is dropped there."""
+    """A configured engine, without its token; one of the settings file is dropped there.
+
+    `url` is that of its admin API, of an observe-only kind that of its metrics.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     engine_id: str
     url: str
     group: str
-    kind: EngineKind = EngineKind.TRIMTAB
+    kind: EngineKind
     from_settings: bool
 
 
@@ -54,6 +57,7 @@ def shown(
             engine_id=engine.engine_id,
             url=engine.url,
             group=governing.groups.group_of(engine.engine_id),
+            kind=engine.kind,
             from_settings=engine.from_settings,
         )
         for engine in registry.all()

@@ -1,6 +1,7 @@
 """Numbers, times and changes as people read them. Pure; used as template filters."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from controlplane.actuator.action import Change, ChangeKind
@@ -13,6 +14,14 @@ _SIGNS = {"tau": "τ", "cv": "CV", "psi": "PSI"}
 """Quantities without a unit of their own: their sign stands before the number."""
 _SHARES = {"time": "of the time", "covered": "of the time covered"}
 """Ratios that are read in per cent, and of what."""
+_LACKING = {
+    "ttft": "TTFT", "tpot": "TPOT", "inter_token": "gaps between tokens",
+    "queue_time": "time in queue", "prefill_tokens": "prompt tokens",
+    "decode_tokens": "output tokens", "finished": "finished requests",
+    "rejected": "rejected requests", "failed": "failed requests", "running": "running requests",
+    "queued": "waiting requests", "kv_used": "use of the KV cache",
+}  # fmt: skip
+"""What a scrape is asked for (`scraping.names`), where the words are others."""
 _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 
@@ -87,6 +96,11 @@ def words(name: object) -> str:
     return str(name).replace("_", " ")
 
 
+def lacking(missing: Iterable[str]) -> str:
+    """What the metrics of an observe-only engine do not have, as a list; empty for nothing."""
+    return ", ".join(_LACKING.get(name, words(name)) for name in missing)
+
+
 def slo_value(status: SloStatus) -> str:
     """What was measured: p99 for latencies, the ratio for overflow."""
     if status.slo is SloName.OVERFLOW:
@@ -138,5 +152,5 @@ FILTERS = {
     "utc": utc, "iso": iso, "duration": duration, "latency": latency, "percent": percent,
     "number": number, "short": short, "words": words, "brief": brief, "slo_value": slo_value,
     "slo_objective": slo_objective, "in_unit": in_unit, "change": change,
-    "verify_value": verify_value,
+    "verify_value": verify_value, "lacking": lacking,
 }  # fmt: skip

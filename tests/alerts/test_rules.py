@@ -19,12 +19,10 @@ from alerts.build import (
 from alerts.rules import RUNBOOKS, Alert, Installation, buckets, series
 from alerts.scrape import Scrape
 from tests.alerts.cases import CASES, Case
+from tests.support.promtool import needs_promtool, promtool
 
 ALERTS = {alert.name: alert for alert in all_alerts()}
 ALERT_FILES = ("trimtab.rules.yaml", "trimtab-slo.rules.yaml")
-needs_promtool = pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="promtool is not installed"
-)
 needs_amtool = pytest.mark.skipif(shutil.which("amtool") is None, reason="amtool is not installed")
 
 
@@ -52,19 +50,6 @@ def unit_test(alert: Alert, case: Case, *, firing: bool) -> dict[str, object]:
             }
         ],
     }
-
-
-@pytest.fixture(scope="module")
-def rule_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rules")
-    for name, content in rules().items():
-        (folder / name).write_text(content)
-    return folder
-
-
-def promtool(*arguments: str) -> tuple[int, str]:
-    done = subprocess.run(["promtool", *arguments], check=False, capture_output=True, text=True)
-    return done.returncode, done.stdout + done.stderr
 
 
 def test_every_alert_has_a_firing_and_a_silent_case():

@@ -1,7 +1,5 @@
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
 import yaml
@@ -9,6 +7,7 @@ import yaml
 from dashboards import queries
 from dashboards.build import build_all, panel_queries
 from dashboards.panels import OKABE_ITO
+from tests.support.promtool import needs_promtool, promtool
 
 FILES = build_all()
 
@@ -66,7 +65,7 @@ def test_variables_and_annotations_are_on_every_dashboard(name):
     }  # fmt: skip
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+@needs_promtool
 def test_promtool_parses_every_query(tmp_path):
     expressions = {expr for content in FILES.values() for expr in panel_queries(content)}
     rules = [
@@ -75,10 +74,34 @@ def test_promtool_parses_every_query(tmp_path):
     ]
     path = tmp_path / "panels.yaml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
-    done = subprocess.run(
-        ["promtool", "check", "rules", str(path)], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    code, output = promtool("check", "rules", str(path))
+    assert code == 0, output
+
+
+@needs_promtool
+def test_a_share_adds_up_engines_with_other_bounds_each_at_its_own(tmp_path):
+    name = "gen_ai_server_time_to_first_token_seconds"
+    ours = {"0.1": 0, "0.2": 12, "0.5": 16, "+Inf": 16}
+    theirs = {"0.1": 0, "0.25": 4, "0.5": 16, "+Inf": 16}
+    series = {
+        f'{name}_bucket{{model="m",engine="{engine}",le="{le}"}}': n
+        for engine, below in {"a": ours, "b": theirs}.items()
+        for le, n in below.items()
+    } | {f'{name}_count{{model="m",engine="{engine}"}}': 16 for engine in "ab"}
+    test = {
+        "interval": "15s",
+        "input_series": [{"series": s, "values": f"0+{n}x20"} for s, n in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": substituted(queries.share_under(name, 0.2)), "eval_time": "5m",
+                "exp_samples": [{"labels": "{}", "value": 0.5}],
+            }
+        ],
+    }  # fmt: skip
+    path = tmp_path / "shares.yaml"
+    path.write_text(yaml.safe_dump({"tests": [test]}))
+    code, output = promtool("test", "rules", str(path))
+    assert code == 0, output
 
 
 def substituted(expr: str) -> str:

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from contract.frame import FrameHeader
 from controlplane.history.api.dependencies import Answer, Stored, Viewer
 from controlplane.history.observed import observed_of
 
@@ -11,7 +12,8 @@ router = APIRouter(tags=["engines"])
 class EngineView(Answer):
     """An engine that sent frames, by its newest one.
 
-    `observe_only` is the kind of an engine that is read by its metrics and never acted on.
+    `observe_only` is the kind of an engine that is read by its metrics and never acted on. Nothing
+    of its experts, ranks and config is known: these are null then.
     """
 
     engine_id: str
@@ -22,11 +24,11 @@ class EngineView(Answer):
     boot_id: str
     newest_ended: float
     age_seconds: float
-    layers: int
-    experts: int
-    top_k: int
-    ranks: int
-    config_generation: int
+    layers: int | None
+    experts: int | None
+    top_k: int | None
+    ranks: int | None
+    config_generation: int | None
     live_bias: str | None
 
 
@@ -45,9 +47,13 @@ def list_engines(history: Stored, _viewer: Viewer) -> list[EngineView]:
                 engine_id=engine_id, observe_only=None if observed is None else observed.kind,
                 group=header.group, model=header.model,
                 simulated=header.simulated, boot_id=header.boot_id, newest_ended=newest.ended,
-                age_seconds=history.clock.now() - newest.ended, layers=header.layers,
-                experts=header.experts, top_k=header.top_k, ranks=header.ranks,
-                config_generation=header.config_generation, live_bias=header.live_bias,
+                age_seconds=history.clock.now() - newest.ended, live_bias=header.live_bias,
+                **_sizes(header, told=observed is None),
             )
         )  # fmt: skip
     return views
+
+
+def _sizes(header: FrameHeader, *, told: bool) -> dict[str, int | None]:
+    names = ("layers", "experts", "top_k", "ranks", "config_generation")
+    return {name: getattr(header, name) if told else None for name in names}

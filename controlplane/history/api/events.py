@@ -18,6 +18,7 @@ from controlplane.history.api.dependencies import (
 )
 from controlplane.history.frames import Gap
 from controlplane.history.models import BiasSnapshot, ConfigChange, EngineBoot
+from controlplane.history.observed import measured
 from controlplane.history.pins import Pin
 
 router = APIRouter(tags=["events"])
@@ -58,7 +59,11 @@ class GapList(Answer):
 
 
 class Boot(Answer):
-    """One run of an engine."""
+    """One run of an engine; of an observe-only one, the time that it was read without a long break.
+
+    `header` is the newest that told a change. Of an observe-only engine it has what was measured:
+    no config, no sizes of the model, and null or nothing for what its metrics lack.
+    """
 
     boot_id: str
     first_started: float
@@ -106,7 +111,7 @@ def timeline(
     limit: Limit = 200,
     cursor: Cursor = None,
 ) -> Timeline:
-    """Changes of config, bias, placement and freeze."""
+    """Changes of config, bias, placement and freeze; none for an observe-only engine."""
     span = span_of(history, start, end)
     with history.database.read() as session:
         rows = session.scalars(
@@ -144,7 +149,8 @@ def boots(history: Stored, _viewer: Viewer, engine_id: str, limit: Limit = 50) -
             .order_by(EngineBoot.last_ordinal.desc())
             .limit(limit)
         ).all()
-    return [Boot.model_validate(row, from_attributes=True) for row in rows]
+    shown = [Boot.model_validate(row, from_attributes=True) for row in rows]
+    return [boot.model_copy(update={"header": measured(boot.header)}) for boot in shown]
 
 
 @router.get("/engines/{engine_id}/bias-snapshots")

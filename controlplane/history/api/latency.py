@@ -35,7 +35,11 @@ _TRANSFER = PARTS.index("transfer")
 
 
 class QuantileAnswer(Answer):
-    """One quantile in seconds, and the bounds of the cell that holds it."""
+    """One quantile in seconds, and the bounds of the cell that holds it.
+
+    Where it lies above the last bound that is known, `seconds` and `high` are null: it is more than
+    `low`. Without observations `low` is null too.
+    """
 
     q: float
     seconds: float | None
@@ -135,11 +139,7 @@ def _merged(
 def _quantile(
     cells: Cells, bounds: tuple[float, ...], q: float, exact: tuple[float, ...] | None
 ) -> QuantileAnswer:
-    at = quantile(cells, bounds, q)
+    at = quantile(cells, bounds, q, exact=exact)
     if at is None:
         return QuantileAnswer(q=q, seconds=None, low=None, high=None)
-    low, high = at.low, at.high
-    if exact is not None:
-        low = max((bound for bound in exact if bound <= low), default=0.0)
-        high = None if high is None else min((b for b in exact if b >= high), default=None)
-    return QuantileAnswer(q=q, seconds=at.value, low=low, high=high)
+    return QuantileAnswer(q=q, seconds=at.value, low=at.low, high=at.high)

@@ -1,4 +1,5 @@
 // Time charts of an engine with uPlot: units on every axis, the objective dashed, changes dotted.
+// An arrow up: the truth lies above the last bound of what measures it, the line is at that bound.
 
 const seconds = (v) => (v == null ? "–" : v < 1e-3 ? `${+(v * 1e6).toPrecision(3)} µs` : v < 1 ? `${+(v * 1e3).toPrecision(3)} ms` : `${+v.toPrecision(3)} s`);
 const percent = (v) => (v == null ? "–" : `${+(100 * v).toPrecision(3)} %`);
@@ -24,7 +25,15 @@ function css(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function overlay(chart, data) {
+function arrow(ctx, x, y, size) {
+  ctx.beginPath();
+  ctx.moveTo(x - size, y);
+  ctx.lineTo(x, y - 1.6 * size);
+  ctx.lineTo(x + size, y);
+  ctx.fill();
+}
+
+function overlay(chart, data, more) {
   return (plot) => {
     const { ctx, bbox } = plot;
     const ratio = window.devicePixelRatio || 1;
@@ -40,6 +49,10 @@ function overlay(chart, data) {
       ctx.textAlign = "center";
       ctx.fillText("nothing measured in this time", bbox.left + bbox.width / 2, bbox.top + bbox.height / 2);
     }
+    more().forEach((rows, k) => {
+      ctx.fillStyle = css(`--series-${k + 1}`);
+      for (const i of rows) arrow(ctx, plot.valToPos(plot.data[0][i], "x", true), plot.valToPos(plot.data[k + 1][i], "y", true), 3 * ratio);
+    });
     ctx.setLineDash([2 * ratio, 3 * ratio]);
     for (const mark of data().marks) {
       const x = plot.valToPos(mark.at, "x", true);
@@ -68,7 +81,7 @@ function overlay(chart, data) {
   };
 }
 
-function options(chart, width, data) {
+function options(chart, width, data, more) {
   const axis = { stroke: css("--faint"), grid: { stroke: css("--grid"), width: 1 }, ticks: { stroke: css("--grid"), width: 1 }, font: "11px system-ui, sans-serif", labelFont: "11px system-ui, sans-serif", labelSize: 16 };
   const colour = ["--series-1", "--series-2", "--series-3"].map(css);
   const dash = [[], [], [3, 3]];
@@ -83,9 +96,9 @@ function options(chart, width, data) {
     axes: [{ ...axis, size: 46, label: "time (UTC, 24 h)", values: (_plot, ticks) => times(ticks, data().end - data().start) }, { ...axis, size: 62, label: chart.unit, values: (_plot, ticks) => ticks.map(chart.text) }],
     series: [
       { label: "at", value: (_plot, v) => (v == null ? "–" : `${day(v)} ${clock(v, 0)} UTC`) },
-      ...chart.of.map(([label], i) => ({ label, stroke: colour[i], width: 1.6, dash: dash[i], points: { show: false }, spanGaps: false, value: (_plot, v) => chart.text(v) })),
+      ...chart.of.map(([label], i) => ({ label, stroke: colour[i], width: 1.6, dash: dash[i], points: { show: false }, spanGaps: false, value: (_plot, v, _series, row) => `${more()[i].has(row) ? "> " : ""}${chart.text(v)}` })),
     ],
-    hooks: { draw: [overlay(chart, data)] },
+    hooks: { draw: [overlay(chart, data, more)] },
   };
 }
 
@@ -95,6 +108,7 @@ export class Charts {
     this.url = url;
     this.data = null;
     this.plots = new Map();
+    this.more = new Map();
     this.busy = false;
     new ResizeObserver(() => this.fit()).observe(root);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.rebuild());
@@ -114,29 +128,36 @@ export class Charts {
   draw() {
     for (const figure of this.figures) {
       const chart = SHOWN[figure.dataset.chart];
-      const columns = this.columns(chart);
+      const [columns, more] = this.columns(chart);
+      this.more.set(figure, more);
       const plot = this.plots.get(figure);
       if (plot) plot.setData(columns);
       else {
         const box = figure.querySelector(".plot");
-        this.plots.set(figure, new window.uPlot(options(chart, box.clientWidth, () => this.data), columns, box));
+        this.plots.set(figure, new window.uPlot(options(chart, box.clientWidth, () => this.data, () => this.more.get(figure)), columns, box));
       }
     }
   }
 
-  // A missing point breaks the line: gaps are shown as gaps.
+  // A missing point breaks the line: gaps are shown as gaps. Gives also, for each line, the rows
+  // whose value is only a lower bound.
   columns(chart) {
-    const { t, step, series } = this.data;
+    const { t, step, series, more } = this.data;
     const columns = [[], ...chart.of.map(() => [])];
+    const above = chart.of.map(([, name]) => new Set(more[name] || []));
+    const rows = chart.of.map(() => new Set());
     t.forEach((at, i) => {
       if (i && at - t[i - 1] > 1.5 * step) {
         columns[0].push((at + t[i - 1]) / 2);
         for (const column of columns.slice(1)) column.push(null);
       }
       columns[0].push(at);
-      chart.of.forEach(([, name], k) => columns[k + 1].push(series[name][i]));
+      chart.of.forEach(([, name], k) => {
+        if (above[k].has(i)) rows[k].add(columns[k + 1].length);
+        columns[k + 1].push(series[name][i]);
+      });
     });
-    return columns;
+    return [columns, rows];
   }
 
   fit() {

@@ -5,23 +5,26 @@ import { Heatmap, decode } from "./heatmap.js";
 
 const root = document.getElementById("engine");
 const byId = (id) => document.getElementById(id);
-const heatmap = new Heatmap({ canvas: byId("heatmap"), legend: byId("legend"), unit: byId("legend-unit"), readout: byId("heat-readout"), hottest: byId("hottest") });
 const charts = new Charts(byId("charts"), root.dataset.charts);
-const scale = byId("scale");
 const REFRESH_MS = 5000;
 let refreshed = 0;
 
-heatmap.choose(scale.value);
-scale.addEventListener("change", (event) => {
-  event.preventDefault();
-  event.stopPropagation();
+// An observe-only engine has no experts to show.
+if (byId("heatmap")) {
+  const heatmap = new Heatmap({ canvas: byId("heatmap"), legend: byId("legend"), unit: byId("legend-unit"), readout: byId("heat-readout"), hottest: byId("hottest") });
+  const scale = byId("scale");
   heatmap.choose(scale.value);
-  const url = new URL(location.href);
-  url.searchParams.set("scale", scale.value);
-  history.replaceState(null, "", url);
-});
+  scale.addEventListener("change", (event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    heatmap.choose(scale.value);
+    const url = new URL(location.href);
+    url.searchParams.set("scale", scale.value);
+    history.replaceState(null, "", url);
+  });
+  root.addEventListener("live-load", (event) => heatmap.show(decode(event.detail)));
+}
 
-root.addEventListener("live-load", (event) => heatmap.show(decode(event.detail)));
 root.addEventListener("live-tick", () => {
   const now = performance.now();
   if (now - refreshed >= REFRESH_MS) { refreshed = now; charts.refresh(); }

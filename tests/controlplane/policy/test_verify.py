@@ -267,6 +267,17 @@ def test_a_gain_above_the_threshold_counts_when_nearly_every_request_is_over_it(
     assert verify(before, before, fewer_sequences(), PLAN).verdict is Verdict.FAIL
 
 
+def test_a_p99_above_the_last_bound_is_told_as_more_than_it():
+    before, after = overloaded((0, 0, 10, 190), 200), overloaded((0, 0, 150, 50), 200)
+    slow = before.tpot.model_copy(update={"p99": 2.5, "p99_is_more": True})
+    quick = after.tpot.model_copy(update={"p99": 1.0})
+    result = verify(
+        before.model_copy(update={"tpot": slow}), after.model_copy(update={"tpot": quick}),
+        fewer_sequences(), PLAN,
+    )  # fmt: skip
+    assert "p99 > 2500 ms became 1000 ms" in row(result, "tpot improves").message
+
+
 @pytest.mark.parametrize(
     ("bad", "guard", "whole"),
     [

@@ -49,6 +49,19 @@ def test_an_alert_leads_to_a_decision_of_its_own_with_evidence(governed):
         assert decision.evidence["slos"]
 
 
+def test_an_alert_that_names_an_engines_address_is_about_that_engine(governed):
+    governed.warm()
+    (url,) = governed.governor.groups.urls().values()
+    address = url.partition("://")[2].partition("/")[0]
+    governed.governor.inbox.receive(body(alert(engine=f"{address}/0")))
+    work(governed)
+    row = governed.governor.inbox.newest(1)[0]
+    assert (row.state, row.engine_id) == ("evaluated", f"{address}/0")
+    assert "is the address of engine 'engine-0'" in row.outcome
+    with governed.database.read() as session:
+        assert session.get(DecisionRecord, row.decision_id).engine_id == "engine-0"
+
+
 @pytest.mark.parametrize(
     ("sent", "why"),
     [

@@ -28,6 +28,7 @@ def test_what_the_endpoint_lacks_is_missing_not_zero():
     reading = read(sample("vllm:num_requests_running", 1), VLLM)
     assert set(reading.missing) == {
         "ttft", "tpot", "inter_token", "queue_time", "request_time", "queued", "kv_used",
+        "prefill_tokens", "decode_tokens", "finished", "rejected", "failed",
     }  # fmt: skip
     assert reading.histograms == {}
 
@@ -136,7 +137,7 @@ def test_a_real_overloaded_sglang_server():
     ttft = _only(reading, "ttft")
     assert (ttft.count, ttft.counts[ttft.bounds.index(30.0)]) == (11008, 2513)
     assert _only(reading, "inter_token").count == 7_400_757  # tokens, so not TPOT
-    assert set(reading.missing) == {"tpot", "queue_time"}
+    assert set(reading.missing) == {"tpot", "queue_time", "finished", "rejected", "failed"}
 
 
 def test_a_real_vllm_server_with_two_engines():

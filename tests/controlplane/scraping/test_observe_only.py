@@ -1,14 +1,22 @@
 """An observe-only engine is judged and shown, and nothing is ever done to it."""
 
+import re
+
 import pytest
 from starlette.testclient import TestClient
 
+from controlplane.app import create_app
 from controlplane.audit import decisions
 from controlplane.errors import InvalidInputError, ObserveOnlyError
 from controlplane.settings import load_settings
 from tests.controlplane.scraping.conftest import ADMIN
 from tests.support.expositions import OBSERVED, vllm
 from tests.support.frames import START
+
+LACKING = [
+    "failed", "finished", "inter_token", "prefill_tokens", "queue_time", "rejected", "request_time",
+]  # fmt: skip
+SIZES = ("layers", "experts", "top_k", "ranks")
 
 
 @pytest.fixture
@@ -101,16 +109,106 @@ def test_json_and_pages_show_it_as_observe_only(client, plane, watched, fence):
     (shown,) = client.get("/api/v1/fleet").json()
     assert (shown["observe_only"], shown["states"]) == ("vllm", ["OBSERVE ONLY"])
     assert (shown["config"], shown["running"], shown["model"]) == (None, 3, "tiny")
-    assert shown["missing"] == ["inter_token", "queue_time", "request_time"]
+    assert shown["missing"] == LACKING
+    assert {shown[name] for name in SIZES} == {None}
+    load = shown["load"]
+    assert (load["running"], load["queued"], load["tokens_per_step"]) == (3, 2, None)
+    assert (load["slots_at_rung"], load["prefill_token_share"]) == ({}, None)
     (listed,) = client.get("/api/v1/engines").json()
     assert listed["observe_only"] == "vllm"
+    assert {listed[name] for name in (*SIZES, "config_generation")} == {None}
     for path in ("/", f"/engines/{OBSERVED}", "/settings", f"/decisions?engine={OBSERVED}"):
         page = client.get(path, headers={"Accept": "text/html"})
         assert page.status_code == 200, path
     assert "OBSERVE ONLY" in client.get("/").text
-    engine = client.get(f"/engines/{OBSERVED}").text
-    assert "Versions and rollback" not in engine
-    assert "vLLM" in engine
+
+
+def test_its_page_waits_for_nothing_that_never_comes(client, plane, watched, fence):
+    plane.governor.evaluator.evaluate(OBSERVED, fence)
+    page = client.get(f"/engines/{OBSERVED}").text
+    assert "vLLM exports no expert loads" in page
+    assert re.findall(r'data-chart="(\w+)"', page) == ["ttft", "tpot"]  # what it measures
+    assert re.findall(r'<select name="(\w+)"', page) == ["window"]
+    assert "3 running, 2 waiting" in page
+    assert "gaps between tokens, prompt tokens, time in queue" in page
+    for never in (
+        "heatmap", "Waiting for the first matrix", "No matrix yet", "No evaluation with counts yet",
+        "Versions and rollback", "Config and bias", "config generation", "load CV",
+    ):  # fmt: skip
+        assert never not in page, never
+
+
+def test_the_settings_say_what_kind_of_engine_it_is(client, plane):
+    (engine,) = client.get("/api/v1/settings").json()["engines"]
+    assert engine["kind"] == "vllm"
+    page = client.get("/settings").text
+    columns = re.findall(r'<th scope="col">([^<]*)</th>', page[page.index('id="engines"') :])
+    assert columns[:3] == ["Id", "Kind", "URL"]
+    assert re.search(rf"{OBSERVED}</a></th><td>vllm .*observe-only", page)
+    assert f"<option>{OBSERVED}" not in page  # neither frozen, pinned nor given a token
+    assert f'value="engine:{OBSERVED}"' not in page
+
+
+def test_before_anything_was_read_its_page_lists_nothing_as_missing(client):
+    page = client.get(f"/engines/{OBSERVED}").text
+    assert "No frame has arrived yet." in page
+    assert "Not in its metrics" not in page
+    assert "None" not in page.replace("None yet.", "")
+
+
+def test_an_engine_that_is_configured_no_more_is_still_shown_as_what_it_was(
+    watched, sqlite_url, clock
+):
+    settings = load_settings(
+        database_url=sqlite_url, governor={"enabled": False}, auth={"admin_token": ADMIN}
+    )
+    app = create_app(settings, clock=clock)
+    app.state.plane.start()
+    try:
+        client = TestClient(app, headers={"Authorization": f"Bearer {ADMIN}"})
+        (shown,) = client.get("/api/v1/fleet").json()
+    finally:
+        app.state.plane.stop()
+    assert (shown["observe_only"], shown["configured"]) == ("vllm", False)
+    assert (shown["config"], shown["experts"], shown["missing"]) == (None, None, LACKING)
+    assert "its metrics are not read" in shown["told"]
+
+
+def test_the_history_states_only_what_was_measured(client, scrape):
+    for silence in (5.0, 3600.0):  # two boots: reading begins anew after a long silence
+        scrape(vllm(), after=silence)
+        scrape(_without("vllm:kv_cache_usage_perc", vllm((1, 0, 0, 0, 0), generated=50)))
+    span = f"start={START}&end={START + 4000}"
+    changes = client.get(f"/api/v1/engines/{OBSERVED}/timeline?{span}").json()["changes"]
+    assert changes == []
+    boots = client.get(f"/api/v1/engines/{OBSERVED}/boots").json()
+    assert len(boots) == 2
+    for boot in boots:
+        header = boot["header"]
+        assert header.keys() == {
+            "contract_version", "engine_id", "group", "model", "boot_id", "sequence",
+            "started_unix_seconds", "interval_seconds", "tokens", "gauges", "requests",
+            "histogram_sums", "observed",
+        }  # fmt: skip
+        assert header["gauges"] == {"running": 3, "queued": 2}
+        assert header["requests"] == {"tpot_measured": 0}
+        assert header["tokens"] == [None, 50]
+    charts = client.get(f"/api/v1/engines/{OBSERVED}/charts?window=300").json()
+    assert charts["marks"] == []
+    assert set(charts["series"]["tokens_per_second"]) == {None}  # prompts are not counted
+    assert set(charts["series"]["requests_per_second"]) == {None}
+
+
+def test_a_gauge_that_the_metrics_lack_is_unknown_not_zero(client, scrape):
+    scrape(_without("vllm:num_requests_running", vllm()))
+    scrape()
+    (shown,) = client.get("/api/v1/fleet").json()
+    assert (shown["running"], shown["queued"]) == (None, 2)
+    assert "running" in shown["missing"]
+
+
+def _without(name: str, text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if name not in line)
 
 
 def test_what_has_no_experts_still_answers(client, watched):
@@ -132,6 +230,22 @@ def test_a_share_is_exact_at_a_bound_of_theirs_and_interpolated_elsewhere(client
     assert (exact["exact"], exact["low"], exact["high"]) == (True, 1.0, 1.0)
     assert (between["exact"], between["low"], between["high"]) == (False, 0.9, 1.0)
     assert 0.9 < between["estimate"] < 1.0
+
+
+def test_a_quantile_above_their_last_bound_is_more_than_it_and_no_number(client, scrape):
+    scrape(vllm())
+    for tick in range(1, 15):
+        scrape(vllm((10 * tick, 0, 0, 0, 90 * tick)))  # their last bound is 1 s
+    span = f"start={START}&end={START + 80}"
+    answer = client.get(f"/api/v1/engines/{OBSERVED}/latency?kind=ttft&{span}&q=0.05&q=0.99").json()
+    known, beyond = answer["quantiles"]
+    assert (known["low"], known["high"]) == (0.0, 0.1)
+    assert 0.0 < known["seconds"] <= 0.1
+    assert beyond == {"q": 0.99, "seconds": None, "low": 1.0, "high": None}
+    charts = client.get(f"/api/v1/engines/{OBSERVED}/charts?window=300").json()
+    seen = [i for i, value in enumerate(charts["series"]["ttft_p99"]) if value is not None]
+    assert {charts["series"]["ttft_p99"][i] for i in seen} == {1.0}
+    assert charts["more"] == {"ttft_p50": seen, "ttft_p99": seen}
 
 
 def test_a_telemetry_token_for_it_is_refused_in_the_settings(sqlite_url):

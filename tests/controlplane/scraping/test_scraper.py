@@ -42,7 +42,10 @@ def test_an_interval_becomes_a_frame_with_latencies_and_gauges(plane, scrape):
     assert observed.kind == "vllm"
     assert 0.05 in observed.exact_bounds["tpot"]
     assert 0.2 not in observed.exact_bounds["ttft"]
-    assert set(observed.missing) == {"inter_token", "queue_time", "request_time"}
+    assert set(observed.missing) == {
+        "inter_token", "queue_time", "request_time", "prefill_tokens", "finished", "rejected",
+        "failed",
+    }  # fmt: skip
 
 
 def test_the_first_scrape_is_a_baseline_and_a_long_silence_makes_another(plane, scrape):
@@ -129,6 +132,19 @@ def test_what_could_not_be_stored_is_in_the_next_frame(plane, scrape, monkeypatc
     scrape(vllm((3, 0, 0, 0, 0)))
     (frame,) = plane.history.frames(ENGINE, 0, START + 100)
     assert int(frame.arrays["ttft"].sum()) == 2
+
+
+def test_buckets_that_disagree_with_their_count_are_read_in_part_and_said_once(
+    plane, scrape, caplog
+):
+    scrape(vllm((10, 10, 0, 0, 0)))
+    for tick in (1, 2):
+        scrape(vllm((10 - tick, 10 + 3 * tick, 0, 0, 0)))
+    frames = plane.history.frames(ENGINE, 0, START + 100)
+    assert [int(frame.arrays["ttft"].sum()) for frame in frames] == [2, 2]
+    assert _outcomes(plane) == {"baseline": 1, "partial": 2}
+    said = [r.getMessage() for r in caplog.records if "disagree" in r.getMessage()]
+    assert said == [f"engine {ENGINE}: read in part: ttft has buckets that disagree with its count"]
 
 
 def test_frames_of_a_scrape_are_sealed_and_summed_like_any_other(plane, scrape, clock):

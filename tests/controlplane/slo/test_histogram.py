@@ -45,6 +45,7 @@ def test_quantiles_interpolate_inside_their_cell():
 
 def test_what_lies_above_the_last_bound_is_the_last_bound():
     assert quantile(np.array([0.0, 0.0, 9.0]), (1.0, 2.0), 0.5) == 2.0
+    assert quantile(np.array([0.0, 0.0, 9.0]), (1.0, 2.0), 0.5, exact=(1.0,)) == 1.0
 
 
 def test_no_events_have_no_quantile():

@@ -4,8 +4,9 @@ import pytest
 
 from contract.frame_codec import Frame
 from controlplane.clock import ManualClock
+from controlplane.history.common_bounds import CommonBounds
 from controlplane.history.history import History
-from controlplane.history.observed import CommonBounds, exact_bounds
+from controlplane.history.observed import exact_bounds
 from controlplane.history.summing import WindowSum, sum_frames
 from controlplane.history.tiers import Span
 from controlplane.history.upkeep import Upkeep
