@@ -25,7 +25,7 @@ def tpot_candidates(
 ) -> list[Candidate]:
     """What could mend TPOT, best first."""
     share = snapshot.load.prefill_token_share or 0.0
-    told = f"TPOT p99 is {_ms(tpot.value)} (limit {_ms(tpot.threshold)})"
+    told = f"TPOT p99 is {_p99(tpot)} (limit {_ms(tpot.threshold)})"
     chunk = _chunk(
         config, config.chunk_size // 2, policy.chunk, Reason.TPOT_BREACH, SloName.TPOT,
         f"{told} and {share:.0%} of the tokens are prefill, which delays decode in the same step.",
@@ -40,7 +40,7 @@ def ttft_candidates(
 ) -> list[Candidate]:
     """What could mend TTFT, best first; the direction follows from the cause."""
     rules, load = policy.chunk, snapshot.load
-    told = f"TTFT p99 is {_ms(ttft.value)} (limit {_ms(ttft.threshold)})"
+    told = f"TTFT p99 is {_p99(ttft)} (limit {_ms(ttft.threshold)})"
     found: list[Candidate] = []
     more = _more(snapshot, config, policy, told, tpot)
     if more is not None:
@@ -187,6 +187,10 @@ def _relax(
         reason=Reason.RELAX, relax=True, blocked=blocked, predicted=predicted,
         explanation=f"Calm: {knob} {current} becomes {target}, on its way to {baseline}.",
     )  # fmt: skip
+
+
+def _p99(status: SloStatus) -> str:
+    return f"{'more than ' if status.value_is_more else ''}{_ms(status.value)}"
 
 
 def _ms(seconds: float | None) -> str:

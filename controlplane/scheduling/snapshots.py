@@ -127,7 +127,9 @@ class SnapshotBuilder:
             fresh=is_fresh(age, policy.slo.stale_seconds),
             reachable=known is not None and known.reachable,
             config=None if known is None else known.state,
-            observed_generation=None if newest is None else newest.header.config_generation,
+            observed_generation=(
+                None if newest is None or observe_only else newest.header.config_generation
+            ),
             findings=said.findings, attribution=None if observe_only else said.attribution,
             slos=_measured(
                 judge(windows, at, policy.slo, self._older(engine_id, windows, policy)),

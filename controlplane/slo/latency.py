@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from contract.burn_windows import Consumer
 from contract.frame import HISTOGRAM_BOUNDS
+from controlplane.history.latency import Quantile, quantile
 from controlplane.history.observed import exact_bounds
 from controlplane.history.window import EngineWindow
 from controlplane.slo.budget import budget_remaining, long_budget
 from controlplane.slo.burn import tier_status
 from controlplane.slo.counts import LatencyCounts
-from controlplane.slo.histogram import count_over, merged, quantile
+from controlplane.slo.histogram import count_over, merged
 from controlplane.slo.older import NOTHING, OlderCounts
 from controlplane.slo.settings import LatencyObjective, SloSettings
 from controlplane.slo.status import ErrorBudget, SloName, SloState, SloStatus, TierStatus
@@ -55,16 +56,18 @@ def latency_status(
     state = _state(governed)
     fastest = min(governed, key=lambda tier: tier.long_seconds)
     cells = counts.cells_in(fastest.long_seconds, at)
-    value = quantile(cells, HISTOGRAM_BOUNDS[slo.value], 0.99)
+    exact = exact_bounds(windows[-1].header, slo.value) if windows else None
+    p99 = quantile(cells, HISTOGRAM_BOUNDS[slo.value], 0.99, exact=exact)
+    value = None if p99 is None else p99.at_least
     bad, total = counts.all()
     room = None if value is None else 1.0 - value / objective.threshold_seconds
     interpolated = _is_interpolated(slo, objective, windows)
-    message = _message(slo, state, fastest, objective, value)
+    message = _message(slo, state, fastest, objective, p99)
     if interpolated and fastest.total:
         message += " Interpolated: the engine's own histogram has no bound at the threshold."
     return SloStatus(
         slo=slo, state=state, objective=objective.target, threshold=objective.threshold_seconds,
-        value=value, room_ratio=room,
+        value=value, value_is_more=p99 is not None and p99.value is None, room_ratio=room,
         budget_remaining_ratio=budget_remaining(
             bad, total, budget=objective.budget, state=state
         ),
@@ -135,14 +138,14 @@ def _message(
     state: SloState,
     tier: TierStatus,
     objective: LatencyObjective,
-    value: float | None,
+    p99: Quantile | None,
 ) -> str:
     limit = f"{objective.threshold_seconds * 1000:.0f} ms"
-    if value is None or tier.total == 0:
+    if p99 is None or tier.total == 0:
         return f"No request finished a {slo.upper()} measurement in {tier.long_seconds} s."
     told = (
         f"{tier.bad} of {tier.total} requests over {limit} in {tier.long_seconds} s "
-        f"(p99 {value * 1000:.0f} ms)"
+        f"(p99 {'> ' if p99.value is None else ''}{p99.at_least * 1000:.0f} ms)"
     )
     if state is SloState.INCONCLUSIVE:
         return f"{told}: too few to judge."

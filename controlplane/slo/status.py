@@ -61,6 +61,8 @@ class SloStatus(BaseModel):
         objective: target share of good events.
         threshold: seconds for latencies, ratio for overflow.
         value: p99 in seconds (from merged histograms), or overflow ratio; None without events.
+        value_is_more: the p99 lies above the last bound of what measures it (another engine's
+            histogram may end sooner than ours): `value` is that bound, and the truth is more.
         room_ratio: 1 - value/threshold, negative when over it.
         budget_remaining_ratio: error budget left of the last ten minutes alone, which the governor
             goes by; None while inconclusive or stale, and, unless breached, below as many events
@@ -80,6 +82,7 @@ class SloStatus(BaseModel):
     objective: float
     threshold: float
     value: float | None
+    value_is_more: bool = False
     room_ratio: float | None
     budget_remaining_ratio: float | None
     n: int

@@ -105,7 +105,9 @@ def slo_value(status: SloStatus) -> str:
     """What was measured: p99 for latencies, the ratio for overflow."""
     if status.slo is SloName.OVERFLOW:
         return percent(status.value)
-    return NOTHING if status.value is None else f"p99 {latency(status.value)}"
+    if status.value is None:
+        return NOTHING
+    return f"p99 {'> ' if status.value_is_more else ''}{latency(status.value)}"
 
 
 def slo_objective(status: SloStatus) -> str:

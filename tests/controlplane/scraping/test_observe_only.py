@@ -248,6 +248,17 @@ def test_a_quantile_above_their_last_bound_is_more_than_it_and_no_number(client,
     assert charts["more"] == {"ttft_p50": seen, "ttft_p99": seen}
 
 
+def test_its_page_says_that_the_p99_is_more_than_their_last_bound(client, plane, scrape, fence):
+    scrape(vllm())
+    for tick in range(1, 15):
+        scrape(vllm((10 * tick, 0, 0, 0, 90 * tick)))
+    plane.governor.evaluator.evaluate(OBSERVED, fence)
+    (shown,) = client.get("/api/v1/fleet").json()
+    assert (shown["slos"][0]["value"], shown["slos"][0]["value_is_more"]) == (1.0, True)
+    for path in ("/", f"/engines/{OBSERVED}", "/slos"):
+        assert "p99 &gt; 1 s" in client.get(path, headers={"Accept": "text/html"}).text, path
+
+
 def test_a_telemetry_token_for_it_is_refused_in_the_settings(sqlite_url):
     engine = {
         "id": "x", "kind": "sglang", "url": "http://127.0.0.1:1",

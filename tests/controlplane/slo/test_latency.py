@@ -41,6 +41,14 @@ def test_fast_requests_meet_the_objective():
     assert 0 < found.room_ratio < 1
 
 
+def test_a_p99_above_the_last_bound_is_told_as_more_than_it():
+    cells = histogram("ttft", good=50, bad=0, threshold=0.2)
+    cells[-1] = 50
+    found = evaluate([window(0, by_generation={1: {"ttft": cells}})], START + 11, SETTINGS)[0]
+    assert (found.value, found.value_is_more) == (60.0, True)
+    assert "(p99 > 60000 ms)" in found.message
+
+
 def test_a_burst_of_slow_requests_breaches_the_fast_tier_within_a_minute():
     found = ttft([(100, 0)] * 57 + [(60, 40)] * 3)
     assert found.state is SloState.BREACHED

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controlplane.web.text import in_unit
+from controlplane.slo.status import SloName, SloState, SloStatus
+from controlplane.web.text import in_unit, slo_value
 
 
 @pytest.mark.parametrize(
@@ -16,3 +17,15 @@ from controlplane.web.text import in_unit
 )  # fmt: skip
 def test_a_finding_shows_its_value_in_its_unit(value, unit, shown):
     assert in_unit(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "more", "shown"),
+    [(0.1, False, "p99 100 ms"), (30.0, True, "p99 > 30 s"), (None, False, "–")],
+)
+def test_a_p99_above_the_last_bound_is_shown_as_more_than_it(value, more, shown):
+    status = SloStatus(
+        slo=SloName.TTFT, state=SloState.BREACHED, objective=0.99, threshold=0.2, value=value,
+        value_is_more=more, room_ratio=None, budget_remaining_ratio=None, n=1,
+    )  # fmt: skip
+    assert slo_value(status) == shown
