@@ -152,7 +152,7 @@ class _Batch:
         engine_id = header.engine_id
         boot = self.boots.setdefault(received.boot_key, _Boot(BootSequence(), {}, ()))
         state, arrival = boot.sequence.admit(
-            header.sequence, header.started_unix_seconds, _ended(header)
+            header.sequence, header.started_unix_seconds, _ended(header), self.now
         )
         if arrival is Arrival.DUPLICATE:
             # Sent again, a frame has the start that it had; a later one means that the engine began
@@ -231,13 +231,12 @@ def _note(
     row["first_started"] = min(
         row.get("first_started", header.started_unix_seconds), header.started_unix_seconds
     )
-    for name, value in (
-        ("last_started", header.started_unix_seconds), ("last_ended", _ended(header)),
-    ):  # fmt: skip
-        row[name] = max(row.get(name, value), value)
     if arrival is Arrival.LATE:
         return []
-    row.update(engine_id=header.engine_id, boot_id=header.boot_id, high_sequence=header.sequence)
+    row.update(
+        engine_id=header.engine_id, boot_id=header.boot_id, high_sequence=header.sequence,
+        last_started=header.started_unix_seconds, last_ended=_ended(header),
+    )  # fmt: skip
     key = state_key(header)
     if row.get("state_key") == key:
         return []

@@ -35,7 +35,7 @@ class BootSequence:
 
     Attributes:
         high: highest sequence seen; -1 before the first frame.
-        high_ended: end of that frame, unix seconds.
+        high_ended: end of that frame by its engine's clock, unix seconds.
         holes: what is missing below `high`, ascending.
     """
 
@@ -43,22 +43,40 @@ class BootSequence:
     high_ended: float = 0.0
     holes: tuple[Hole, ...] = ()
 
-    def admit(self, sequence: int, started: float, ended: float) -> tuple["BootSequence", Arrival]:
-        """Take a frame in; gives the next state and what the frame was."""
+    def admit(
+        self, sequence: int, started: float, ended: float, now: float
+    ) -> tuple["BootSequence", Arrival]:
+        """Take a frame in that comes `now`; gives the next state and what the frame was."""
         if sequence > self.high:
             if sequence == self.high + 1:
                 return BootSequence(sequence, ended, self.holes), Arrival.NEXT
-            since = min(self.high_ended, started) if self.high >= 0 else started
-            hole = Hole(self.high + 1, sequence - 1, since, started)
+            hole = Hole(self.high + 1, sequence - 1, *self._since(sequence, started, ended, now))
             return BootSequence(sequence, ended, (*self.holes, hole)), Arrival.AFTER_HOLE
         for index, hole in enumerate(self.holes):
             if hole.first <= sequence <= hole.last:
-                left = Hole(hole.first, sequence - 1, hole.started, started)
-                right = Hole(sequence + 1, hole.last, ended, hole.ended)
+                left = Hole(hole.first, sequence - 1, hole.started, max(hole.started, started))
+                right = Hole(sequence + 1, hole.last, ended, max(hole.ended, ended))
                 kept = tuple(part for part in (left, right) if part.first <= part.last)
                 holes = (*self.holes[:index], *kept, *self.holes[index + 1 :])
                 return BootSequence(self.high, self.high_ended, holes), Arrival.LATE
         return self, Arrival.DUPLICATE
+
+    def _since(
+        self, sequence: int, started: float, ended: float, now: float
+    ) -> tuple[float, float]:
+        """From when to when the frames before this one are missing.
+
+        They lie between their neighbours. Where a clock was set meanwhile they lie beside the
+        neighbour whose clock is nearer to ours, for as long as so many frames take.
+        """
+        if self.high < 0:
+            return started, started
+        length = (sequence - self.high - 1) * (ended - started)
+        if started >= self.high_ended:
+            return self.high_ended, min(started, max(now, self.high_ended + length))
+        if abs(self.high_ended - now) <= abs(started - now):
+            return self.high_ended, self.high_ended + length
+        return started - length, started
 
     @property
     def missing(self) -> int:

@@ -1,0 +1,63 @@
+"""The ring when clocks are set, or a boot begins to count anew. On both databases."""
+
+import pytest
+from sqlalchemy import func, select
+
+from controlplane.clock import ManualClock
+from controlplane.history.history import History
+from controlplane.history.models import FrameGap
+from controlplane.history.ring import Outcome
+from controlplane.history.upkeep import Upkeep
+from controlplane.settings import HistorySettings
+from tests.support.frames import START, make_frame, received
+
+DAY = 86_400
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(START + 60)
+
+
+@pytest.fixture
+def history(database, clock) -> History:
+    settings = HistorySettings(ring_frames=60, chunk_hours=1, rollup_10s_hours=1, rollup_1h_days=1)
+    return History(database, settings, clock)
+
+
+def _append(history: History, *sequences: int, **frame) -> list[Outcome]:
+    return history.append([received(make_frame(s, **frame)) for s in sequences]).outcomes
+
+
+def _gaps(history: History) -> int:
+    with history.database.read() as session:
+        return session.scalar(select(func.count()).select_from(FrameGap)) or 0
+
+
+def test_late_frames_fill_a_hole_that_lies_before_a_clock_set_back(history):
+    _append(history, *range(10))
+    _append(history, 20, started=100.0)
+    Upkeep(history).retain()
+    assert _append(history, *range(10, 20)) == [Outcome.STORED] * 10
+    assert _gaps(history) == 0
+
+
+def test_a_clock_that_was_wrong_once_does_not_misplace_later_holes(history):
+    _append(history, 0, started=4e9)
+    _append(history, 1)
+    _append(history, 5)
+    (gap,) = history.gaps("e0", START, START + 60)
+    assert (gap.started, gap.ended) == (START + 2, START + 5)
+
+
+def test_a_gap_is_kept_while_its_boot_is_heard_and_goes_with_it(history, clock):
+    _append(history, 0, 2)
+    clock.advance(500 * DAY)
+    _append(history, 3)
+    Upkeep(history).retain()
+    assert _gaps(history) == 1
+    assert _append(history, 1) == [Outcome.STORED]
+    _append(history, 5)
+    clock.advance(500 * DAY)
+    Upkeep(history).retain()
+    assert _gaps(history) == 0
