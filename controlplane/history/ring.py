@@ -11,20 +11,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    BindParameter,
-    Connection,
-    bindparam,
-    delete,
-    func,
-    select,
-    text,
-)
+from sqlalchemy import BindParameter, Connection, bindparam, delete, func, select, text
 from sqlalchemy.orm import Session
 
 from contract.frame import FrameHeader
 from controlplane.db.upsert import execute_many, upsert
 from controlplane.errors import StorageError
+from controlplane.history.held_starts import HeldStarts
 from controlplane.history.models import ConfigChange, EngineBoot, FrameGap, LoadRing
 from controlplane.history.ring_rows import write_ring
 from controlplane.history.sequence import Arrival, BootSequence, Hole
@@ -119,7 +112,10 @@ def append(
     _one_writer_per_engine(session, engines)
     connection = session.connection()
     ends = connection.execute(_ENDS_OF_RING, {"engines": engines}).all()
+    rows: list[dict[str, Any]] = []
     batch = _Batch(
+        held=HeldStarts(connection, rows),
+        rows=rows,
         boots=_load_boots(connection, {received.boot_key for received in frames}),
         newest={engine_id: newest for engine_id, newest, _ in ends},
         unsealed={engine_id: oldest for engine_id, _, oldest in ends if oldest is not None},
@@ -137,14 +133,15 @@ def append(
 
 @dataclass(slots=True)
 class _Batch:
-    """The state of a batch while its frames are taken in one by one; no I/O."""
+    """The state of a batch while its frames are taken in one by one; no I/O but by `held`."""
 
     boots: dict[BootKey, _Boot]
     newest: dict[str, int]
     unsealed: dict[str, int]
     ring_frames: int
     now: float
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    held: HeldStarts
+    rows: list[dict[str, Any]]
     changes: list[ConfigChange] = field(default_factory=list)
 
     def take(self, received: ReceivedFrame) -> Outcome:
@@ -154,11 +151,8 @@ class _Batch:
         state, arrival = boot.sequence.admit(
             header.sequence, header.started_unix_seconds, _ended(header), self.now
         )
-        if arrival is Arrival.DUPLICATE:
-            # Sent again, a frame has the start that it had; a later one means that the engine began
-            # to count anew without a new boot id.
-            reset = header.started_unix_seconds >= boot.row["last_ended"]
-            return Outcome.RESET if reset else Outcome.DUPLICATE
+        if arrival is Arrival.DUPLICATE or arrival is Arrival.MISPLACED:
+            return self._came_before(boot, header, arrival)
         ordinal = self.newest.get(engine_id, -1) + 1
         if ordinal >= self.unsealed.setdefault(engine_id, ordinal) + self.ring_frames:
             return Outcome.RING_FULL
@@ -167,6 +161,18 @@ class _Batch:
         self.rows.append(_ring_row(received, ordinal, ordinal % self.ring_frames))
         self.changes.extend(_note(boot.row, header, ordinal, arrival, self.now))
         return Outcome.STORED
+
+    def _came_before(self, boot: _Boot, header: FrameHeader, arrival: Arrival) -> Outcome:
+        """Sent again, a frame has the start that it had.
+
+        Another start means that the engine began to count anew without a new boot id. Of a frame
+        that the ring no longer holds this much is known: it started before the newest one.
+        """
+        if arrival is Arrival.DUPLICATE:
+            held, started = self.held.start_of(header), header.started_unix_seconds
+            if started == held or (held is None and started < boot.row["last_ended"]):
+                return Outcome.DUPLICATE
+        return Outcome.RESET
 
     def newly_missing(self) -> dict[str, int]:
         missing: dict[str, int] = {}

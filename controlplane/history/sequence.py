@@ -1,13 +1,16 @@
 """Which frames of a boot have come: a high mark and the holes below it. Pure.
 
 Delivery is at least once and may be out of order, so a frame is new when it is above the high mark
-or inside a hole, and a duplicate otherwise. State stays small however many frames come.
+or inside a hole, and a duplicate otherwise. One whose number is in a hole and whose time is not, is
+of an engine that began to count anew. State stays small however many frames come.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 BEFORE_FIRST = -1
+TOLERANCE_SECONDS = 60.0
+"""By so much an engine's clock may be set within a hole, and its frames still fill it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,12 @@ class Hole:
     started: float
     ended: float
 
+    def fits(self, started: float, interval_seconds: float) -> bool:
+        """Whether a frame that starts then can be one of the missing ones."""
+        length = (self.last - self.first + 1) * interval_seconds
+        slack = TOLERANCE_SECONDS + max(0.0, length - (self.ended - self.started))
+        return self.started - slack <= started <= self.ended + slack
+
 
 class Arrival(StrEnum):
     """What a frame is to its boot."""
@@ -26,6 +35,7 @@ class Arrival(StrEnum):
     NEXT = "next"
     AFTER_HOLE = "after_hole"
     LATE = "late"
+    MISPLACED = "misplaced"
     DUPLICATE = "duplicate"
 
 
@@ -54,6 +64,8 @@ class BootSequence:
             return BootSequence(sequence, ended, (*self.holes, hole)), Arrival.AFTER_HOLE
         for index, hole in enumerate(self.holes):
             if hole.first <= sequence <= hole.last:
+                if not hole.fits(started, ended - started):
+                    return self, Arrival.MISPLACED
                 left = Hole(hole.first, sequence - 1, hole.started, max(hole.started, started))
                 right = Hole(sequence + 1, hole.last, ended, max(hole.ended, ended))
                 kept = tuple(part for part in (left, right) if part.first <= part.last)

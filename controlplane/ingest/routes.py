@@ -122,8 +122,9 @@ def _require_stored(taken: Taken) -> None:
 def _reset(received: ReceivedFrame) -> str:
     header = received.header
     return (
-        f"sequence {header.sequence} of boot {header.boot_id!r} was seen before, yet this frame "
-        "starts after it: a restarted engine needs a new boot_id"
+        f"sequence {header.sequence} of boot {header.boot_id!r} starts at "
+        f"{header.started_unix_seconds:.3f}, which is not when that frame of this boot was: "
+        "a restarted engine needs a new boot_id"
     )
 
 

@@ -61,3 +61,29 @@ def test_a_gap_is_kept_while_its_boot_is_heard_and_goes_with_it(history, clock):
     clock.advance(500 * DAY)
     Upkeep(history).retain()
     assert _gaps(history) == 0
+
+
+def test_a_count_that_begins_anew_is_refused_into_a_hole_and_over_held_frames(history):
+    _append(history, 0, 1, 2, *range(10, 20))
+    assert _append(history, 5, started=START + 600) == [Outcome.RESET]
+    assert _append(history, 0, started=START - 5000) == [Outcome.RESET]
+    assert _append(history, 19, started=START + 18.5) == [Outcome.RESET]
+    assert _append(history, 0, 5, 5, 19) == [
+        Outcome.DUPLICATE, Outcome.STORED, Outcome.DUPLICATE, Outcome.DUPLICATE,
+    ]  # fmt: skip
+    assert history.gaps("e0", START, START + 600)[0].ended == START + 5
+
+
+def test_a_batch_that_counts_anew_within_itself_is_told_apart(history):
+    batch = [received(make_frame(s, started=START + s)) for s in range(3)]
+    batch += [received(make_frame(s, started=START + 3 + s)) for s in range(3)]
+    assert history.append(batch).outcomes == [Outcome.STORED] * 3 + [Outcome.RESET] * 3
+
+
+def test_a_frame_that_the_ring_no_longer_holds_is_judged_by_the_newest(history):
+    for first in range(0, 120, 30):
+        _append(history, *range(first, first + 30))
+        Upkeep(history).seal()
+        history.clock.advance(100)
+    assert _append(history, 3) == [Outcome.DUPLICATE]
+    assert _append(history, 3, started=START + 300) == [Outcome.RESET]

@@ -80,3 +80,19 @@ def test_a_hole_before_a_clock_far_ahead_ends_by_now():
     state, _ = BootSequence().admit(0, 949.0, 950.0, NOW)
     state, _ = state.admit(11, 9_000.0, 9_001.0, NOW)
     assert [(hole.started, hole.ended) for hole in state.holes] == [(950.0, NOW)]
+
+
+def test_a_hole_takes_a_frame_of_its_time_alone():
+    state, _ = BootSequence().admit(0, 100.0, 101.0, NOW)
+    state, _ = state.admit(4, 104.0, 105.0, NOW)
+    for started in (30.0, 200.0, 1_000.0):
+        same, arrival = state.admit(2, started, started + 1.0, NOW)
+        assert (same, arrival) == (state, Arrival.MISPLACED)
+    for started in (60.0, 102.5, 150.0):
+        assert state.admit(2, started, started + 1.0, NOW)[1] is Arrival.LATE
+
+
+def test_first_frames_that_come_late_started_as_long_before_as_they_take():
+    state, _ = BootSequence().admit(500, 900.0, 901.0, NOW)
+    assert state.admit(0, 400.0, 401.0, NOW)[1] is Arrival.LATE
+    assert state.admit(0, 300.0, 301.0, NOW)[1] is Arrival.MISPLACED
