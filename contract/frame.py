@@ -147,7 +147,8 @@ class FrameHeader(BaseModel):
         tokens: tokens of the interval by phase.
         sequences: distinct sequences that had a token.
         sampled_steps, sampled_tokens: behind the what-if arrays.
-        generations: live generation of each G slot; `OLDER` (-1) marks the rest.
+        generations: live generation of each G slot; `OLDER` (-1) marks the rest. A frame of this
+            minor has at most `MAX_GENERATIONS`.
         config_generation, config: at the end of the interval.
         configured_bias, live_bias, lkg_bias: content hashes, None where the model has no bias.
         bias_version, lkg_bias_version: integers of the store, 0 for none.
@@ -189,7 +190,7 @@ class FrameHeader(BaseModel):
     sequences: int = Field(default=0, ge=0)
     sampled_steps: int = Field(default=0, ge=0)
     sampled_tokens: int = Field(default=0, ge=0)
-    generations: tuple[int, ...] = ()
+    generations: tuple[int, ...] = Field(default=(), max_length=64)
     config_generation: int = Field(ge=0)
     config: RuntimeConfig
     configured_bias: ContentHash | None = None
