@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import uvicorn
 from fastapi import FastAPI
 
+from contract.request_head import BoundedHead
 from engine.errors import EngineError, StateError
 from engine.server.app import AppParts, create_app
 from engine.server.auth import TokenBook
@@ -156,8 +157,8 @@ async def serve(
 def _uvicorn_config(app: FastAPI, settings: EngineSettings) -> uvicorn.Config:
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off",
-        timeout_graceful_shutdown=_GRACE_SECONDS, ssl_certfile=settings.tls_certificate,
-        ssl_keyfile=settings.tls_key,
+        http=BoundedHead, timeout_graceful_shutdown=_GRACE_SECONDS,
+        ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key,
     )  # fmt: skip
     try:
         config.load()

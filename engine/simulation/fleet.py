@@ -17,6 +17,7 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
+from contract.request_head import BoundedHead
 from engine.config import EngineConfig
 from engine.errors import EngineError, StateError
 from engine.server.app import AppParts, create_app
@@ -231,6 +232,6 @@ async def serve_fleet(fleet: Fleet, options: FleetOptions, announce: Callable[[s
         announce(f"http://{options.host}:{listener.getsockname()[1]}")
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, lifespan="off",
-            timeout_graceful_shutdown=2,
+            http=BoundedHead, timeout_graceful_shutdown=2,
         )  # fmt: skip
         await uvicorn.Server(config).serve(sockets=[listener])
