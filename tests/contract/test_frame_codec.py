@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract import frame_codec
-from contract.frame import ARRAYS, MAX_FRAME_BYTES, FrameHeader
+from contract.frame import ARRAYS, LAST_SEQUENCE, MAX_FRAME_BYTES, FrameHeader
 from contract.frame_codec import (
     Frame,
     FrameError,
@@ -42,7 +42,7 @@ def frames(draw: st.DrawFn) -> Frame:
     head = header(
         layers=draw(st.integers(0, 4)), experts=draw(st.integers(1, 9)),
         ranks=draw(st.integers(1, 3)), generations=draw(st.lists(st.integers(-1, 9), max_size=5)),
-        sequence=draw(st.integers(0, 2**40)),
+        sequence=draw(st.integers(0, LAST_SEQUENCE)),
     )  # fmt: skip
     names = draw(st.sets(st.sampled_from(sorted(ARRAYS)), max_size=6))
     top = draw(st.sampled_from([0, 1, 255, 256, 70_000, 2**24, 2**32 - 1]))
@@ -248,7 +248,23 @@ def test_an_oversized_body_is_refused_before_it_is_read() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("layers", -1), ("experts", 0), ("engine_id", ""), ("interval_seconds", 0), ("sequence", -1)],
+    [
+        ("layers", -1),
+        ("experts", 0),
+        ("engine_id", ""),
+        ("interval_seconds", 0),
+        ("sequence", -1),
+        ("sequence", 2**32),
+        ("tokens", (-5, -7)),
+        ("step_first", -1),
+        ("step_last", -2),
+        ("generations", (-2,)),
+        ("generations", (1,) * 65),
+        ("bias_version", -1),
+        ("epoch_seen", -1),
+        ("gauges", {"queued": -5}),
+        ("requests", {"finished": -3}),
+    ],
 )
 def test_a_header_field_out_of_bounds_is_named(field: str, value: object) -> None:
     body = header().model_dump(mode="json") | {"_arrays": [], field: value}
