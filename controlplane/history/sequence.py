@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 BEFORE_FIRST = -1
+MOST_PER_SECOND = 10
+"""Frames that an engine can make, ten times what it does make."""
+_SLACK_SECONDS = 86_400.0
 TOLERANCE_SECONDS = 60.0
 """By so much an engine's clock may be set within a hole, and its frames still fill it."""
 
@@ -27,6 +30,15 @@ class Hole:
         length = (self.last - self.first + 1) * interval_seconds
         slack = TOLERANCE_SECONDS + max(0.0, length - (self.ended - self.started))
         return self.started - slack <= started <= self.ended + slack
+
+
+def can_have_made(frames: int, elapsed_seconds: float) -> bool:
+    """Whether an engine can have made so many frames between two that came so long apart.
+
+    What it had buffered comes faster than it was made: beyond the time that passed, a day is
+    allowed.
+    """
+    return frames <= MOST_PER_SECOND * (max(0.0, elapsed_seconds) + _SLACK_SECONDS)
 
 
 class Arrival(StrEnum):

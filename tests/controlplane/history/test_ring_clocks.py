@@ -87,3 +87,16 @@ def test_a_frame_that_the_ring_no_longer_holds_is_judged_by_the_newest(history):
         history.clock.advance(100)
     assert _append(history, 3) == [Outcome.DUPLICATE]
     assert _append(history, 3, started=START + 300) == [Outcome.RESET]
+
+
+def test_a_jump_that_no_engine_can_make_is_refused_and_lacks_nothing(history, clock):
+    _append(history, 0)
+    far = history.append([received(make_frame(2**32 - 1))])
+    assert (far.outcomes, far.newly_missing) == ([Outcome.JUMP], {"e0": 0})
+    assert _append(history, 1, 50) == [Outcome.STORED, Outcome.STORED]
+    clock.advance(400 * DAY)
+    assert _append(history, 400 * DAY) == [Outcome.STORED]
+
+
+def test_the_first_frame_of_a_boot_may_have_any_number(history):
+    assert _append(history, 2**32 - 1) == [Outcome.STORED]

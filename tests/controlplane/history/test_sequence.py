@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.history.sequence import Arrival, BootSequence
+from controlplane.history.sequence import Arrival, BootSequence, can_have_made
 
 NOW = 1_000.0
 
@@ -96,3 +96,10 @@ def test_first_frames_that_come_late_started_as_long_before_as_they_take():
     state, _ = BootSequence().admit(500, 900.0, 901.0, NOW)
     assert state.admit(0, 400.0, 401.0, NOW)[1] is Arrival.LATE
     assert state.admit(0, 300.0, 301.0, NOW)[1] is Arrival.MISPLACED
+
+
+def test_an_engine_makes_no_more_than_ten_frames_a_second_and_a_day_of_them_may_be_late():
+    day = 86_400
+    assert can_have_made(10 * day, 0.0)
+    assert not can_have_made(10 * day + 1, -5.0)
+    assert can_have_made(20 * day, float(day))

@@ -137,6 +137,7 @@ def test_a_minute_that_is_too_large_to_be_unpacked_at_once_is_sealed_in_parts(
     expected = sum_frames("e0", START, START + 60, sent)
     found = _rollup(history, 60, START)
     assert found is not None
+    assert expected is not None
     assert found.frames == 60
     for name, values in expected.arrays.items():
         assert np.array_equal(found.arrays[name], values)
