@@ -11,6 +11,7 @@ bounds named in `contract.histograms`.
 """
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,6 +27,10 @@ MAX_GENERATIONS = 5
 """Generation slots of a frame: the newest four, and `older` in the last."""
 OLDER = -1
 MAX_FRAME_BYTES = 8 * 1024 * 1024
+LAST_SEQUENCE = 2**32 - 1
+"""At one frame a second an engine counts so far in 136 years."""
+
+Count = Annotated[int, Field(ge=0)]
 
 
 class ArraySpec(ContractModel):
@@ -114,19 +119,19 @@ class Role(StrEnum):
 class SchedulerGauges(ContractModel):
     """The scheduler at the end of the interval."""
 
-    running: int = 0
-    queued: int = 0
+    running: Count = 0
+    queued: Count = 0
     kv_blocks_used_ratio: float = 0.0
 
 
 class RequestCounts(ContractModel):
     """Requests of the interval by how they ended."""
 
-    admitted: int = 0
-    finished: int = 0
-    rejected: int = 0
-    failed: int = 0
-    tpot_measured: int = 0
+    admitted: Count = 0
+    finished: Count = 0
+    rejected: Count = 0
+    failed: Count = 0
+    tpot_measured: Count = 0
 
 
 class FrameHeader(BaseModel):
@@ -147,7 +152,8 @@ class FrameHeader(BaseModel):
         tokens: tokens of the interval by phase.
         sequences: distinct sequences that had a token.
         sampled_steps, sampled_tokens: behind the what-if arrays.
-        generations: live generation of each G slot; `OLDER` (-1) marks the rest.
+        generations: live generation of each G slot; `OLDER` (-1) marks the rest. A frame of this
+            minor has at most `MAX_GENERATIONS`.
         config_generation, config: at the end of the interval.
         configured_bias, live_bias, lkg_bias: content hashes, None where the model has no bias.
         bias_version, lkg_bias_version: integers of the store, 0 for none.
@@ -173,8 +179,8 @@ class FrameHeader(BaseModel):
     simulated: bool = False
     expert_set_hash: str = ""
     boot_id: str = Field(min_length=1, max_length=64)
-    sequence: int = Field(ge=0)
-    dropped_before: int = Field(default=0, ge=0)
+    sequence: int = Field(ge=0, le=LAST_SEQUENCE)
+    dropped_before: Count = 0
     started_unix_seconds: float
     interval_seconds: float = Field(gt=0, le=3600)
     period_seconds: float = Field(default=0, ge=0, le=3600)
@@ -182,24 +188,24 @@ class FrameHeader(BaseModel):
     experts: int = Field(ge=1, le=4096)
     top_k: int = Field(ge=1, le=64)
     ranks: int = Field(ge=1, le=1024)
-    step_first: int = 0
-    step_last: int = -1
-    steps: int = Field(default=0, ge=0)
-    tokens: tuple[int, int] = (0, 0)
-    sequences: int = Field(default=0, ge=0)
-    sampled_steps: int = Field(default=0, ge=0)
-    sampled_tokens: int = Field(default=0, ge=0)
-    generations: tuple[int, ...] = ()
-    config_generation: int = Field(ge=0)
+    step_first: Count = 0
+    step_last: int = Field(default=-1, ge=-1)
+    steps: Count = 0
+    tokens: tuple[Count, Count] = (0, 0)
+    sequences: Count = 0
+    sampled_steps: Count = 0
+    sampled_tokens: Count = 0
+    generations: tuple[Annotated[int, Field(ge=OLDER)], ...] = Field(default=(), max_length=64)
+    config_generation: Count
     config: RuntimeConfig
     configured_bias: ContentHash | None = None
     live_bias: ContentHash | None = None
     lkg_bias: ContentHash | None = None
-    bias_version: int = 0
-    lkg_bias_version: int = 0
+    bias_version: Count = 0
+    lkg_bias_version: Count = 0
     bias_distance: float = 0.0
     placement: str = "linear"
-    epoch_seen: int = 0
+    epoch_seen: Count = 0
     frozen: bool = False
     gauges: SchedulerGauges = SchedulerGauges()
     requests: RequestCounts = RequestCounts()

@@ -10,15 +10,19 @@ at once where several come.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, TypeAdapter, ValidationError
 
+from contract.frame import ARRAYS
+
 MAX_WIDTH = 4
 MAX_DIMENSIONS = 6
 MAX_SIZE = 1 << 24
+MAX_ARRAYS = 256
 _KEPT_LISTINGS = 64
 _KEPT_ROWS = 1 << 12
 _SMALL = 2048
@@ -57,12 +61,16 @@ class Listed(NamedTuple):
         """How many values there are."""
         return math.prod(self.shape)
 
+    @property
+    def packed_bytes(self) -> int:
+        """How many bytes of a payload it has."""
+        return 8 * self.rows + self.width * self.size
+
 
 class Layout(NamedTuple):
-    """Where arrays lie, in a payload and in one buffer of their values.
+    """Where known arrays lie, in a payload and in one buffer of their values.
 
     Attributes:
-        size: bytes of the payload.
         values: how many the buffer has.
         begins: where each array starts in the payload, row totals first.
         places: where each lies in the buffer: from, and up to. The gathered ones come first.
@@ -73,7 +81,6 @@ class Layout(NamedTuple):
         totals: where the eight bytes of the total of each of these rows are in the payload.
     """
 
-    size: int
     values: int
     begins: list[int]
     places: list[tuple[int, int]]
@@ -86,39 +93,46 @@ class Layout(NamedTuple):
 class Listing:
     """The arrays of a frame in their order; what follows from it is worked out once.
 
+    A newer minor may add arrays: what is not known here is skipped, whatever is in it.
+
     Attributes:
+        entries: all of them. known: those of `contract.frame.ARRAYS`.
+        unknown_bytes: of a payload, that the others have.
         fits: the topology of the last header that the shapes were found to be right for.
     """
 
     def __init__(self, entries: Iterable[Listed]) -> None:
         self.entries = tuple(entries)
+        ends = accumulate(entry.packed_bytes for entry in self.entries)
+        begins = [0, *ends]
+        self.payload_bytes = begins.pop()
+        known = [
+            (entry, begin)
+            for entry, begin in zip(self.entries, begins, strict=True)
+            if entry.name in ARRAYS
+        ]
+        self.known = [entry for entry, _ in known]
+        self.unknown_bytes = self.payload_bytes - sum(entry.packed_bytes for entry in self.known)
         self.fits: tuple[int, ...] | None = None
+        self._begins = [begin for _, begin in known]
         self._layout: Layout | None = None
 
     def layout(self, available: int) -> Layout:
-        """Where the arrays lie in a payload of so many bytes.
+        """Where the known arrays lie in a payload of so many bytes.
 
         Raises:
             FrameError: the payload is too short or too long; nothing was allocated.
         """
-        if self._layout is not None and self._layout.size == available:
+        if available != self.payload_bytes:
+            raise FrameError(
+                "size", f"payload has {available} bytes, its arrays have {self.payload_bytes}"
+            )
+        if self._layout is not None:
             return self._layout
-        layout = _layout(self.entries, self._begins(available), available)
+        layout = _layout(self.known, self._begins, available)
         if layout.rows.size <= _KEPT_ROWS:
             self._layout = layout
         return layout
-
-    def _begins(self, available: int) -> list[int]:
-        at = 0
-        begins: list[int] = []
-        for entry in self.entries:
-            begins.append(at)
-            at += 8 * entry.rows + entry.width * entry.size
-            if at > available:
-                raise FrameError("size", f"payload ends inside {entry.name}")
-        if at != available:
-            raise FrameError("size", f"payload has {available - at} bytes more than its arrays")
-        return begins
 
 
 def _layout(entries: Sequence[Listed], begins: list[int], available: int) -> Layout:
@@ -145,21 +159,18 @@ def _layout(entries: Sequence[Listed], begins: list[int], available: int) -> Lay
             )
             gathered.append(octets.ravel())
     return Layout(
-        available, end, begins, places, np.concatenate(gathered), np.flatnonzero(~small).tolist(),
+        end, begins, places, np.concatenate(gathered), np.flatnonzero(~small).tolist(),
         np.concatenate(rows), np.concatenate(totals),
     )  # fmt: skip
 
 
 _Extent = Annotated[int, Field(strict=True, ge=0, le=MAX_SIZE)]
-_ENTRIES = TypeAdapter(
-    list[
-        tuple[
-            str,
-            Annotated[int, Field(strict=True, ge=1, le=MAX_WIDTH)],
-            Annotated[tuple[_Extent, ...], Field(min_length=1, max_length=MAX_DIMENSIONS)],
-        ]
-    ]
-)
+_Entry = tuple[
+    str,
+    Annotated[int, Field(strict=True, ge=1, le=MAX_WIDTH)],
+    Annotated[tuple[_Extent, ...], Field(min_length=1, max_length=MAX_DIMENSIONS)],
+]
+_ENTRIES = TypeAdapter(Annotated[list[_Entry], Field(max_length=MAX_ARRAYS)])
 
 
 def array_list(entries: object) -> Listing:
@@ -194,7 +205,7 @@ def pack(values: Counts, width: int) -> Iterator[bytes]:
 
 
 def unpack(payload: bytes, listed: Listing) -> dict[str, Counts]:
-    """The arrays by name; every byte of the payload is accounted for.
+    """The known arrays by name; every byte of the payload is accounted for.
 
     Raises:
         FrameError: the payload is too short or too long, or row totals do not match.
@@ -217,7 +228,7 @@ def unpack(payload: bytes, listed: Listing) -> dict[str, Counts]:
             np.bitwise_or(cells, plane, out=cells)
     return {
         entry.name: values[first:last].reshape(entry.shape)
-        for entry, (first, last) in zip(listed.entries, layout.places, strict=True)
+        for entry, (first, last) in zip(listed.known, layout.places, strict=True)
     }
 
 
@@ -241,7 +252,7 @@ def _small_values(octets: _Octets, layout: Layout) -> Counts:
 
 def _planes(octets: _Octets, listed: Listing, layout: Layout, index: int) -> _Octets:
     """The planes of an array, [payloads, width, rows, last axis], lowest first."""
-    entry = listed.entries[index]
+    entry = listed.known[index]
     begin = layout.begins[index] + 8 * entry.rows
     planes = octets[:, begin : begin + entry.width * entry.size]
     return planes.reshape(len(octets), entry.width, entry.rows, -1)
@@ -274,5 +285,5 @@ def _wrong_totals(
 
 
 def _name_at(listed: Listing, layout: Layout, at: int) -> str:
-    found = zip(listed.entries, layout.places, strict=True)
+    found = zip(listed.known, layout.places, strict=True)
     return next(entry.name for entry, (first, last) in found if first <= at < last)

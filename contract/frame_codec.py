@@ -14,25 +14,25 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import zstandard
 
 from contract.frame import ARRAYS, MAX_FRAME_BYTES, FrameHeader
-from contract.frame_arrays import Counts, FrameError, Listing, Shape, pack, unpack
+from contract.frame_arrays import Counts, FrameError, Listing, pack, unpack
 from contract.frame_header import parse_header
+from contract.frame_shapes import check_shapes, check_topology
 from contract.zstd_blocks import Octets, compress, compress_parts, decompress
 
 __all__ = [
     "Counts",
     "Frame",
     "FrameError",
-    "check_shapes",
     "decode",
     "decode_header",
     "encode",
+    "payload_bytes",
     "saturated",
     "unfold",
 ]
@@ -41,7 +41,6 @@ MAGIC = b"MOEF"
 CODEC_VERSION = 1
 _PREFIX = struct.Struct("<4sBIII")
 _MAX_HEADER_BYTES = 256 * 1024
-_MAX_PAYLOAD_BYTES = 128 * 1024 * 1024
 MOST = 0xFFFFFFFF
 """The largest count that an array can hold."""
 
@@ -73,8 +72,10 @@ def encode(frame: Frame) -> bytes:
     """Pack a frame.
 
     Raises:
-        FrameError: an array is unknown, has the wrong shape, or does not fit u32.
+        FrameError: an array is unknown, has the wrong shape, or does not fit u32; or there are
+            too many experts.
     """
+    check_topology(frame.header)
     parts: list[bytes] = []
     listed: list[list[object]] = []
     sizes = frame.header.sizes()
@@ -98,10 +99,7 @@ def encode(frame: Frame) -> bytes:
 def decode(data: bytes) -> Frame:
     """Unpack a frame; every byte string gives a frame or a `FrameError`, in bounded memory."""
     header, listed, payload = unfold(data)
-    arrays = unpack(payload, listed)
-    check_shapes(header, listed)
-    # A newer minor may add arrays; what we do not understand is skipped.
-    return Frame(header, {name: arrays[name] for name in arrays if name in ARRAYS})
+    return Frame(header, unpack(payload, listed))
 
 
 def decode_header(data: bytes) -> FrameHeader:
@@ -110,38 +108,25 @@ def decode_header(data: bytes) -> FrameHeader:
     return _parse_header(prefix[0])[0]
 
 
+def payload_bytes(data: bytes) -> int:
+    """What a frame's arrays inflate to, as its prefix declares; 0 where that is no frame's."""
+    try:
+        header_bytes = _PREFIX.unpack_from(data)[2]
+        return max(0, zstandard.frame_content_size(data[_PREFIX.size + header_bytes :]))
+    except (struct.error, zstandard.ZstdError):
+        return 0
+
+
 def unfold(data: bytes) -> tuple[FrameHeader, Listing, bytes]:
     """Header, list of arrays, and their bytes, not yet unpacked; for `contract.frame_stack`.
 
     Raises:
-        FrameError: it is not a frame.
+        FrameError: it is not a frame, or its arrays are not those of its topology.
     """
-    header_bytes, payload_bytes = _split(data)
-    header, listed = _parse_header(header_bytes)
-    return header, listed, _inflate(payload_bytes, _MAX_PAYLOAD_BYTES, "payload")
-
-
-def check_shapes(header: FrameHeader, listed: Listing) -> None:
-    """Whether known arrays have the shapes that the header says.
-
-    Raises:
-        FrameError: one has not.
-    """
-    topology = (header.layers, header.experts, header.ranks, len(header.generations))
-    if topology == listed.fits:
-        return
-    expected = _shapes(tuple(header.sizes().items()))
-    for name, _, shape in listed.entries:
-        if shape != expected.get(name, shape):
-            raise FrameError("shape", f"{name} has shape {shape}, not {expected[name]}")
-    listed.fits = topology
-
-
-@lru_cache(64)
-def _shapes(sizes: tuple[tuple[str, int], ...]) -> dict[str, Shape]:
-    """The shape of every known array, by how long each dimension is: made once for a topology."""
-    named = dict(sizes)
-    return {name: tuple(named[symbol] for symbol in spec.dims) for name, spec in ARRAYS.items()}
+    head, rest = _split(data)
+    header, listed = _parse_header(head)
+    check_shapes(header, listed)
+    return header, listed, _inflate(rest, listed.payload_bytes, "payload")
 
 
 def _checked(sizes: dict[str, int], name: str, values: Counts) -> tuple[Counts, int]:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from contract.frame import ARRAYS, FrameHeader
+from contract.frame import FrameHeader
 from contract.frame_arrays import FrameError, Listing, Shape, wrong_totals
-from contract.frame_codec import Counts, Frame, check_shapes, unfold
+from contract.frame_codec import Counts, Frame, unfold
 
 _CHECKED_BYTES = 1024 * 1024
 """Payloads that are held until they are checked together."""
@@ -129,7 +129,6 @@ def verify(packed: Sequence[bytes]) -> list[FrameHeader | FrameError]:
         try:
             header, listed, payload = unfold(data)
             listed.layout(len(payload))
-            check_shapes(header, listed)
         except FrameError as error:
             found.append(error)
             continue
@@ -156,7 +155,7 @@ def _check_totals(
 def decode_stack(packed: Sequence[bytes]) -> tuple[Stack, dict[int, FrameError]]:
     """Frames that `decode` accepted before, and what is wrong with those that it would not now.
 
-    The crc of each is checked again; what the crc covers (row totals, shapes) is not.
+    The crc of each is checked again; the row totals that it covers are not.
     """
     headers: list[FrameHeader] = []
     damaged: dict[int, FrameError] = {}
@@ -184,9 +183,7 @@ def _columns(listing: Listing, members: Sequence[tuple[int, bytes]]) -> list[Col
     octets = np.frombuffer(b"".join(payload for _, payload in members), np.uint8)
     octets = octets.reshape(len(members), size)
     columns: list[Column] = []
-    for entry, at in zip(listing.entries, listing.layout(size).begins, strict=True):
-        if entry.name not in ARRAYS:
-            continue  # a newer minor may add arrays; what we do not understand is skipped
+    for entry, at in zip(listing.known, listing.layout(size).begins, strict=True):
         count = math.prod(entry.shape)
         held = 4 if entry.width > 2 else entry.width
         start = at + 8 * entry.rows

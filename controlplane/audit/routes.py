@@ -11,6 +11,7 @@ from controlplane.audit import decisions, log
 from controlplane.audit.models import DecisionRecord
 from controlplane.auth.access import require
 from controlplane.auth.roles import Principal, Role
+from controlplane.db.base import LARGEST_INTEGER
 from controlplane.db.database import Database
 from controlplane.errors import NotFoundError
 
@@ -130,7 +131,7 @@ def get_evaluation(engine_id: str, _viewer: Viewer, database: Stored) -> Evaluat
 def list_events(
     _viewer: Viewer,
     database: Stored,
-    before: int | None = None,
+    before: Annotated[int | None, Query(le=LARGEST_INTEGER)] = None,
     subject: str | None = None,
     engine: str | None = None,
     kind: str | None = None,

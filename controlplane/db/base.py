@@ -17,6 +17,9 @@ NAMING = {
     "pk": "pk_%(table_name)s",
 }
 
+LARGEST_INTEGER = 2**63 - 1
+"""The largest whole number that a column holds."""
+
 AutoId = Annotated[
     int, mapped_column(BigInteger().with_variant(Integer(), "sqlite"), primary_key=True)
 ]

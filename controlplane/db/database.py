@@ -17,6 +17,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
+from controlplane.db.base import LARGEST_INTEGER
 from controlplane.errors import InvalidInputError, StorageError
 
 _WRITE = "trimtab_write"
@@ -115,9 +116,14 @@ def _storage_errors() -> Iterator[None]:
         yield
     except IntegrityError:
         raise
-    except (DataError, OverflowError) as error:
-        said = error.orig if isinstance(error, DataError) else error
-        raise InvalidInputError(f"a value is outside what the database stores: {said}") from error
+    except OverflowError as error:
+        raise InvalidInputError(
+            f"a whole number is outside ±{LARGEST_INTEGER}, which is what the database stores",
+            bound=LARGEST_INTEGER,
+        ) from error
+    except DataError as error:
+        said = f"a value is outside what the database stores: {error.orig}"
+        raise InvalidInputError(said) from error
     except DBAPIError as error:
         raise StorageError(f"the database cannot serve this now: {error.orig}") from error
     except PoolTimeoutError as error:

@@ -1,6 +1,7 @@
 """All detectors on one engine's windows, and one attribution. Pure: the same in, the same out."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from controlplane.detectors import (
@@ -19,6 +20,7 @@ from controlplane.detectors.finding import Attribution, Cause, DetectorName, Fin
 from controlplane.detectors.observed import Detect, Observed
 from controlplane.detectors.reference import LoadReference
 from controlplane.detectors.settings import DetectorSettings
+from controlplane.detectors.topology import of_topology
 from controlplane.history.window import EngineWindow
 
 DETECTORS: Mapping[DetectorName, Detect] = MappingProxyType(
@@ -45,6 +47,8 @@ def evaluate(
 ) -> tuple[tuple[Finding, ...], Attribution]:
     """Findings of every detector in a fixed order, and what they are attributed to.
 
+    The newest window's header says which topology is judged: windows of another are left out.
+
     Args:
         windows: consecutive windows of one engine, oldest first, each about
             `settings.window_seconds`; up to `settings.history_windows` are used.
@@ -56,8 +60,17 @@ def evaluate(
         return (), Attribution(
             cause=Cause.UNKNOWN, bias_changed=False, message="No telemetry has been seen yet."
         )
-    observed = Observed(
-        windows=windows, reference=reference, settings=settings, long_windows=long_windows
-    )
-    findings = {name: detect(observed) for name, detect in DETECTORS.items()}
-    return tuple(findings.values()), attribute(observed, findings)
+    newest = windows[-1].header
+    if reference is not None and reference.shares.shape != (newest.layers, newest.experts):
+        reference = None  # of another model
+    alike = Observed(
+        windows=of_topology(windows, newest), reference=reference, settings=settings,
+        long_windows=of_topology(long_windows, newest),
+    )  # fmt: skip
+    # Whether frames came is asked of every window, whichever model it was.
+    every = replace(alike, windows=windows)
+    findings = {
+        name: detect(every if name is DetectorName.TELEMETRY_GAP else alike)
+        for name, detect in DETECTORS.items()
+    }
+    return tuple(findings.values()), attribute(alike, findings)

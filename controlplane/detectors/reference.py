@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from controlplane.detectors import chi_square
+from controlplane.detectors.topology import of_topology
 from controlplane.history.window import EngineWindow
 
 Floats = npt.NDArray[np.float64]
@@ -83,10 +84,12 @@ class LoadReference:
 def build_reference(windows: Sequence[EngineWindow]) -> LoadReference | None:
     """Sum the in-control windows into a reference; None when they hold no assignments.
 
+    Windows of another topology than the newest one's are left out.
     Scores are standardised by median and median absolute deviation from eight windows on; below
     that the textbook null (0, 1) stands.
     """
-    used = [window for window in windows if _has_every_layer(window)]
+    newest = of_topology(windows, windows[-1].header) if windows else []
+    used = [window for window in newest if _has_every_layer(window)]
     if not used:
         return None
     header = used[-1].header

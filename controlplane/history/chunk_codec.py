@@ -105,7 +105,7 @@ class _Joined:
     def next(self, shape: Sequence[int]) -> Counts:
         """The next one, [T, *shape]."""
         first, self._at = self._at, self._at + math.prod(shape)
-        return self._values[:, first : self._at].reshape(-1, *shape)
+        return self._values[:, first : self._at].reshape(len(self._values), *shape)
 
 
 def _holders(listed: list[int] | None, frames: int) -> Sequence[int]:

@@ -44,6 +44,8 @@ class LoadRing(Base):
 class EngineBoot(Base):
     """One run of an engine: how far its sequence came.
 
+    `last_started` and `last_ended` are of the frame with the highest sequence, by its engine's
+    clock, which may have been set back; `last_received` is by ours.
     `header` is of the newest frame that changed `state_key` (config, bias, placement, freeze).
     """
 

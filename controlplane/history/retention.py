@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from controlplane.history import partitions
 from controlplane.history.models import (
     ConfigChange,
+    EngineBoot,
     FrameGap,
     IncidentPin,
     LayerSummary,
@@ -48,7 +49,9 @@ def expire(session: Session, engine_id: str, limit: Limits, ring_frames: int) ->
     over: list[tuple[Any, list[ColumnElement[bool]]]] = [
         (LoadChunk, [LoadChunk.t0 < limit.by_tier[CHUNKS], ~_pinned(LoadChunk, 60)]),
         (LoadRing, [LoadRing.slot >= ring_frames, LoadRing.sealed.is_(True)]),
-        (FrameGap, [FrameGap.ended < limit.events]),
+        # By its gaps the ring tells a late frame from one that came before: a boot that is still
+        # heard keeps them, whatever the engine's clock said.
+        (FrameGap, [FrameGap.ended < limit.events, ~_is_heard(FrameGap, limit.events)]),
         (ConfigChange, [ConfigChange.at < limit.events]),
     ]
     layers = session.scalar(
@@ -103,6 +106,15 @@ def droppable(session: Session, limit: Limits) -> list[Partition]:
         if partition.end <= limit.by_tier[partition.tier]
         and not any(start < partition.end and end > partition.start for start, end in pins)
     ]
+
+
+def _is_heard(table: Any, since: float) -> ColumnElement[bool]:
+    """Whether a frame of the row's boot was received since then."""
+    return exists().where(
+        EngineBoot.engine_id == table.engine_id,
+        EngineBoot.boot_id == table.boot_id,
+        EngineBoot.last_received >= since,
+    )
 
 
 def _pinned(table: Any, span: int) -> ColumnElement[bool]:

@@ -5,30 +5,23 @@ it has been sealed into a minute chunk; otherwise the new frame is refused, and 
 """
 
 import json
-import zlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    BindParameter,
-    Connection,
-    bindparam,
-    delete,
-    func,
-    select,
-    text,
-)
+from sqlalchemy import BindParameter, Connection, bindparam, delete, func, select, text
 from sqlalchemy.orm import Session
 
 from contract.frame import FrameHeader
 from controlplane.db.upsert import execute_many, upsert
 from controlplane.errors import StorageError
+from controlplane.history.boot_row import ended_of, note
+from controlplane.history.held_starts import HeldStarts
 from controlplane.history.models import ConfigChange, EngineBoot, FrameGap, LoadRing
-from controlplane.history.observed import observed_of
 from controlplane.history.ring_rows import write_ring
-from controlplane.history.sequence import Arrival, BootSequence, Hole
+from controlplane.history.sequence import Arrival, BootSequence, Hole, can_have_made
 
 _BOOT_COLUMNS = tuple(column.name for column in EngineBoot.__table__.columns)
 _UPSERT_BOOT = upsert("engine_boot", _BOOT_COLUMNS, ("engine_id", "boot_id"))
@@ -75,6 +68,7 @@ class Outcome(StrEnum):
     STORED = "stored"
     DUPLICATE = "duplicate"
     RESET = "sequence_reset"
+    JUMP = "sequence_jump"
     RING_FULL = "ring_full"
 
 
@@ -120,7 +114,10 @@ def append(
     _one_writer_per_engine(session, engines)
     connection = session.connection()
     ends = connection.execute(_ENDS_OF_RING, {"engines": engines}).all()
+    rows: list[dict[str, Any]] = []
     batch = _Batch(
+        held=HeldStarts(connection, rows),
+        rows=rows,
         boots=_load_boots(connection, {received.boot_key for received in frames}),
         newest={engine_id: newest for engine_id, newest, _ in ends},
         unsealed={engine_id: oldest for engine_id, _, oldest in ends if oldest is not None},
@@ -138,14 +135,15 @@ def append(
 
 @dataclass(slots=True)
 class _Batch:
-    """The state of a batch while its frames are taken in one by one; no I/O."""
+    """The state of a batch while its frames are taken in one by one; no I/O but by `held`."""
 
     boots: dict[BootKey, _Boot]
     newest: dict[str, int]
     unsealed: dict[str, int]
     ring_frames: int
     now: float
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    held: HeldStarts
+    rows: list[dict[str, Any]]
     changes: list[ConfigChange] = field(default_factory=list)
 
     def take(self, received: ReceivedFrame) -> Outcome:
@@ -153,21 +151,37 @@ class _Batch:
         engine_id = header.engine_id
         boot = self.boots.setdefault(received.boot_key, _Boot(BootSequence(), {}, ()))
         state, arrival = boot.sequence.admit(
-            header.sequence, header.started_unix_seconds, _ended(header)
+            header.sequence, header.started_unix_seconds, ended_of(header), self.now
         )
-        if arrival is Arrival.DUPLICATE:
-            # Sent again, a frame has the start that it had; a later one means that the engine began
-            # to count anew without a new boot id.
-            reset = header.started_unix_seconds >= boot.row["last_ended"]
-            return Outcome.RESET if reset else Outcome.DUPLICATE
+        if arrival is Arrival.DUPLICATE or arrival is Arrival.MISPLACED:
+            return self._came_before(boot, header, arrival)
+        if arrival is Arrival.AFTER_HOLE and self._is_jump(boot, header):
+            return Outcome.JUMP
         ordinal = self.newest.get(engine_id, -1) + 1
         if ordinal >= self.unsealed.setdefault(engine_id, ordinal) + self.ring_frames:
             return Outcome.RING_FULL
         boot.sequence = state
         self.newest[engine_id] = ordinal
         self.rows.append(_ring_row(received, ordinal, ordinal % self.ring_frames))
-        self.changes.extend(_note(boot.row, header, ordinal, arrival, self.now))
+        self.changes.extend(note(boot.row, header, ordinal, arrival, self.now))
         return Outcome.STORED
+
+    def _came_before(self, boot: _Boot, header: FrameHeader, arrival: Arrival) -> Outcome:
+        """Sent again, a frame has the start that it had.
+
+        Another start means that the engine began to count anew without a new boot id. Of a frame
+        that the ring no longer holds this much is known: it started before the newest one.
+        """
+        if arrival is Arrival.DUPLICATE:
+            held, started = self.held.start_of(header), header.started_unix_seconds
+            if started == held or (held is None and started < boot.row["last_ended"]):
+                return Outcome.DUPLICATE
+        return Outcome.RESET
+
+    def _is_jump(self, boot: _Boot, header: FrameHeader) -> bool:
+        missing = header.sequence - boot.sequence.high - 1
+        elapsed = self.now - boot.row.get("last_received", -math.inf)
+        return not can_have_made(missing, elapsed)
 
     def newly_missing(self) -> dict[str, int]:
         missing: dict[str, int] = {}
@@ -175,10 +189,6 @@ class _Batch:
             before = sum(hole.last - hole.first + 1 for hole in boot.holes_before)
             missing[engine_id] = missing.get(engine_id, 0) + boot.sequence.missing - before
         return missing
-
-
-def _ended(header: FrameHeader) -> float:
-    return header.started_unix_seconds + header.interval_seconds
 
 
 def _one_writer_per_engine(session: Session, engines: Sequence[str]) -> None:
@@ -219,53 +229,6 @@ def _ring_row(received: ReceivedFrame, ordinal: int, slot: int) -> dict[str, Any
         "sealed": False,
         "payload": received.data,
     }
-
-
-def _note(
-    row: dict[str, Any], header: FrameHeader, ordinal: int, arrival: Arrival, now: float
-) -> list[ConfigChange]:
-    """Bring a boot's row up to a frame; gives the change of config when there is one."""
-    row["frames"] = row.get("frames", 0) + 1
-    row["last_ordinal"] = ordinal
-    row["last_received"] = now
-    row["dropped_before"] = max(row.get("dropped_before", 0), header.dropped_before)
-    row["first_started"] = min(
-        row.get("first_started", header.started_unix_seconds), header.started_unix_seconds
-    )
-    for name, value in (
-        ("last_started", header.started_unix_seconds), ("last_ended", _ended(header)),
-    ):  # fmt: skip
-        row[name] = max(row.get(name, value), value)
-    if arrival is Arrival.LATE:
-        return []
-    row.update(engine_id=header.engine_id, boot_id=header.boot_id, high_sequence=header.sequence)
-    key = state_key(header)
-    if row.get("state_key") == key:
-        return []
-    row.update(state_key=key, header=header.model_dump(mode="json"))
-    # A scraped engine says nothing of its config: its frames' is filled in, and no change of it.
-    return [config_change(header)] if observed_of(header) is None else []
-
-
-def config_change(header: FrameHeader) -> ConfigChange:
-    """What a frame says of the engine's config."""
-    return ConfigChange(
-        engine_id=header.engine_id, boot_id=header.boot_id, sequence=header.sequence,
-        at=header.started_unix_seconds, generation=header.config_generation,
-        config_hash=header.config.content_hash(), config=header.config.model_dump(mode="json"),
-        configured_bias=header.configured_bias, live_bias=header.live_bias,
-        lkg_bias=header.lkg_bias, placement=header.placement, frozen=header.frozen,
-    )  # fmt: skip
-
-
-def state_key(header: FrameHeader) -> str:
-    """What a change of config is noticed by; at most 128 characters."""
-    parts = (
-        header.config_generation, zlib.crc32(header.config.model_dump_json().encode()),
-        (header.configured_bias or "-")[:16], (header.live_bias or "-")[:16],
-        (header.lkg_bias or "-")[:16], header.placement[:16], int(header.frozen),
-    )  # fmt: skip
-    return "/".join(str(part) for part in parts)
 
 
 def _save_boots(session: Session, boots: Mapping[BootKey, _Boot]) -> None:

@@ -2,13 +2,16 @@
 
 Each engine's minute is sealed in one transaction that also marks the ring's slots as sealed, so a
 kill at any moment leaves a minute either sealed or not. Late frames make a further part of their
-minute, and its rollups are summed anew from all parts.
+minute, and its rollups are summed anew from all parts. So does what is too large to be unpacked at
+once.
 """
 
 import logging
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -25,6 +28,7 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session
 
+from contract.frame_codec import payload_bytes
 from contract.frame_stack import Stack, decode_stack
 from controlplane.db.base import Base
 from controlplane.db.upsert import execute_many, upsert
@@ -41,6 +45,11 @@ logger = logging.getLogger(__name__)
 
 MINUTE = 60
 SLICE = 10
+PART_BYTES = 32 * 1024 * 1024
+"""Of arrays, inflated, in one part of a minute: more than a minute of the largest models has. A
+single frame may be larger."""
+_READ_AHEAD = 8
+"""Frames that are read from the ring at a time."""
 _SECONDS: ColumnElement[float] = literal_column("60.0")
 """Not bound: PostgreSQL would not know that what is selected is what is grouped by."""
 _TABLES = Base.metadata.tables
@@ -48,14 +57,14 @@ _RING, _CHUNK = _TABLES["load_ring"].c, _TABLES["load_chunk"].c
 _ENGINE: BindParameter[str] = bindparam("engine")
 # Built once, of tables rather than mapped classes: 64 engines are sealed in a row.
 _OF_MINUTE = (
-    select(_RING.ordinal, _RING.payload)
+    select(_RING.ordinal, _RING.started, _RING.sequence, _RING.payload)
     .where(
         _RING.engine_id == _ENGINE,
         _RING.started >= bindparam("t0"),
         _RING.started < bindparam("end"),
         ~_RING.sealed,
     )
-    .order_by(_RING.started, _RING.sequence)
+    .order_by(_RING.ordinal)
 )
 # What came after the minute was read has a higher ordinal.
 _MARK = (
@@ -142,13 +151,12 @@ class Prepared:
 
 
 def prepare(session: Session, due: Due) -> Prepared:
-    """Read and pack the frames of a minute; no transaction is held while this computes."""
-    rows = (
-        session.connection()
-        .execute(_OF_MINUTE, {"engine": due.engine_id, "t0": due.t0, "end": due.t0 + MINUTE})
-        .all()
-    )
-    stack, damaged = decode_stack([payload for _, payload in rows])
+    """Read and pack the frames of a minute; no transaction is held while this computes.
+
+    Of frames that are too large together, those that came first: the others stay due.
+    """
+    rows = sorted(_part_of_ring(session, due), key=attrgetter("started", "sequence"))
+    stack, damaged = decode_stack([row.payload for row in rows])
     for index, error in damaged.items():
         logger.error(
             "ring frame %s/%s is damaged and is not sealed: %s", due.engine_id,
@@ -156,6 +164,23 @@ def prepare(session: Session, due: Due) -> Prepared:
         )  # fmt: skip
     ordinals = [row.ordinal for row in rows]
     return Prepared(ordinals, stack, encode_chunk(stack) if stack.headers else b"")
+
+
+def _part_of_ring(session: Session, due: Due) -> list[Any]:
+    """Frames of a minute by ordinal, until they are `PART_BYTES` together."""
+    part: list[Any] = []
+    size = 0
+    with session.connection().execute(
+        _OF_MINUTE,
+        {"engine": due.engine_id, "t0": due.t0, "end": due.t0 + MINUTE},
+        execution_options={"yield_per": _READ_AHEAD},
+    ) as rows:
+        for row in rows:
+            size += payload_bytes(row.payload)
+            if part and size > PART_BYTES:
+                break
+            part.append(row)
+    return part
 
 
 def store(session: Session, due: Due, prepared: Prepared) -> int:
@@ -188,36 +213,36 @@ def store(session: Session, due: Due, prepared: Prepared) -> int:
             "codec": CODEC, "payload": prepared.chunk,
         },
     )  # fmt: skip
-    earlier = earlier_parts(session, due.engine_id, due.t0, part) if part else []
-    store_rollups(session, due.engine_id, due.t0, [*earlier, stack])
+    earlier = earlier_parts(session, due.engine_id, due.t0, part)
+    store_rollups(session, due.engine_id, due.t0, chain(earlier, [stack]))
     return len(stack.headers)
 
 
-def earlier_parts(session: Session, engine_id: str, t0: int, before: int) -> list[Stack]:
-    """A minute's parts below `before`; a damaged part is left out, and said so."""
-    payloads = session.execute(
-        select(LoadChunk.part, LoadChunk.payload).where(
-            LoadChunk.engine_id == engine_id, LoadChunk.t0 == t0, LoadChunk.part < before
+def earlier_parts(session: Session, engine_id: str, t0: int, before: int) -> Iterator[Stack]:
+    """A minute's parts below `before`, one at a time; a damaged one is left out, and said so."""
+    for part in range(before):
+        payload = session.scalar(
+            select(LoadChunk.payload).where(
+                LoadChunk.engine_id == engine_id, LoadChunk.t0 == t0, LoadChunk.part == part
+            )
         )
-    ).all()
-    stacks: list[Stack] = []
-    for part, payload in payloads:
         try:
-            stacks.append(decode_chunk(payload))
+            if payload is not None:
+                yield decode_chunk(payload)
         except CorruptChunkError:
             logger.exception("chunk %s/%s/%s is left out", engine_id, t0, part)
-    return stacks
 
 
-def store_rollups(session: Session, engine_id: str, t0: int, stacks: Sequence[Stack]) -> None:
+def store_rollups(session: Session, engine_id: str, t0: int, stacks: Iterable[Stack]) -> None:
     """Write the six 10 s sums, the minute's sum, and its layer rows."""
+    sums = {start: WindowSum() for start in range(t0, t0 + MINUTE, SLICE)}
+    for stack in stacks:
+        began = [header.started_unix_seconds for header in stack.headers]
+        for start, total in sums.items():
+            total.add_stack(stack, bisect_left(began, start), bisect_left(began, start + SLICE))
     rows: list[dict[str, Any]] = []
     minute = WindowSum()
-    starts = [[header.started_unix_seconds for header in stack.headers] for stack in stacks]
-    for start in range(t0, t0 + MINUTE, SLICE):
-        total = WindowSum()
-        for stack, began in zip(stacks, starts, strict=True):
-            total.add_stack(stack, bisect_left(began, start), bisect_left(began, start + SLICE))
+    for start, total in sums.items():
         window = total.window(engine_id, start, start + SLICE)
         if window is not None:
             rows.append(rollup_row(window, SLICE))

@@ -16,9 +16,8 @@ import socket
 from collections.abc import Iterable
 from typing import ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from contract.headers import LOGS_PATH
+from contract.request_head import BoundedHead
 from controlplane.ingest.gathering import LARGE
 
 MANY = 8
@@ -40,10 +39,10 @@ class ReadTogether:
         self._idle: set[_EngineConnection] = set()
         self._is_due = False
 
-    def protocol(self) -> type[HttpToolsProtocol]:
+    def protocol(self) -> type[BoundedHead]:
         """What the server makes of each connection."""
         if not self.seconds or _LOW_WATER is None:
-            return HttpToolsProtocol
+            return BoundedHead
         return type("EngineConnection", (_EngineConnection,), {"together": self})
 
     def answered(self, connection: "_EngineConnection") -> None:
@@ -87,7 +86,7 @@ class ReadTogether:
             loop.call_later(max(self.seconds - OPEN_SECONDS, 0.0), self._open, loop)
 
 
-class _EngineConnection(HttpToolsProtocol):
+class _EngineConnection(BoundedHead):
     """A connection that tells when frames that came on it were answered.
 
     Attributes:

@@ -4,7 +4,10 @@ Protobuf and JSON on one path, the same type in the answer (opentelemetry-proto,
 docs/specification.md). An error is a `google.rpc.Status`; a partial success must not be retried.
 """
 
+import json
+import re
 from dataclasses import dataclass
+from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
@@ -20,6 +23,8 @@ from controlplane.ingest.body import UndecodableBodyError, UnsupportedBodyError
 CONTENT_TYPE_JSON = "application/json"
 _GRPC_CODES = {400: 3, 401: 16, 403: 7, 413: 3, 415: 3, 422: 3, 429: 8, 503: 14}
 _UNKNOWN = 2
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ def parse(body: bytes, content_type: str) -> LogBodies:
     try:
         if content_type == CONTENT_TYPE_JSON:
             json_format.Parse(body, request, ignore_unknown_fields=True)
+            json.loads(body, object_hook=_check_base64)
         else:
             request.ParseFromString(body)
     except (DecodeError, json_format.ParseError, UnicodeDecodeError) as error:
@@ -70,6 +76,21 @@ def parse(body: bytes, content_type: str) -> LogBodies:
                 else:
                     others += 1
     return LogBodies(frames, others)
+
+
+def _check_base64(value: dict[str, Any]) -> None:
+    """Of one JSON object, all of them in turn: protobuf's parser skips what is no base64.
+
+    Raises:
+        UndecodableBodyError: a `bytesValue` has other characters.
+    """
+    for key in ("bytesValue", "bytes_value"):
+        said = value.get(key)
+        if isinstance(said, str) and not _BASE64.fullmatch(said):
+            shown = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+            raise UndecodableBodyError(
+                f"a field {key} is not base64: {shown!r}", field=key, value=shown
+            )
 
 
 def success(content_type: str, *, rejected: int = 0, message: str = "") -> bytes:

@@ -13,7 +13,8 @@ from controlplane.errors import (
     TrimtabError,
     UnauthenticatedError,
 )
-from controlplane.history.ring import Outcome, ReceivedFrame
+from controlplane.history.ring import Outcome
+from controlplane.history.sequence import MOST_PER_SECOND
 from controlplane.ingest import otlp
 from controlplane.ingest.body import UndecodableBodyError, too_large
 from controlplane.ingest.intake import Intake, Sent, Taken
@@ -100,15 +101,32 @@ async def _refuse(request: Request, principal: Principal, found: Sorted) -> None
     raise UndecodableBodyError(said, field="frame")
 
 
+_SAID = {
+    Outcome.RESET: (
+        "sequence {sequence} of boot {boot!r} starts at {started:.3f}, which is not when that "
+        "frame of this boot was: a restarted engine needs a new boot_id"
+    ),
+    Outcome.JUMP: (
+        "sequence {sequence} of boot {boot!r} is farther from the one before than an engine can "
+        f"count meanwhile, at {MOST_PER_SECOND} frames a second: a restarted engine needs a new "
+        "boot_id"
+    ),
+}
+
+
 def _require_stored(taken: Taken) -> None:
-    """A reset sequence joins the refusals.
+    """A sequence that no engine can count joins the refusals.
 
     Raises:
         StorageError: the ring has no room for some of the frames.
     """
     for received, outcome in zip(taken.found.accepted, taken.outcomes, strict=True):
-        if outcome is Outcome.RESET:
-            taken.found.refused.append(Refusal(outcome, _reset(received)))
+        if outcome in _SAID:
+            header = received.header
+            message = _SAID[outcome].format(
+                sequence=header.sequence, boot=header.boot_id, started=header.started_unix_seconds
+            )
+            taken.found.refused.append(Refusal(outcome, message))
     full = taken.outcomes.count(Outcome.RING_FULL)
     if full:
         # What of this request was stored is known as a duplicate when it is sent again.
@@ -117,14 +135,6 @@ def _require_stored(taken: Taken) -> None:
             "send again later",
             field="ring", value=full,
         )  # fmt: skip
-
-
-def _reset(received: ReceivedFrame) -> str:
-    header = received.header
-    return (
-        f"sequence {header.sequence} of boot {header.boot_id!r} was seen before, yet this frame "
-        "starts after it: a restarted engine needs a new boot_id"
-    )
 
 
 def _join(messages: list[str]) -> str:

@@ -49,6 +49,9 @@ def cut(windows: Sequence[EngineWindow], slice_seconds: float) -> list[Slice]:
         overflow, assigned = window.arrays.get("overflow"), window.assigned
         if overflow is not None and assigned is not None:
             told.append((window, overflow, assigned))
+    if told:  # of a model with other layers there are no slices to compare
+        shape = (told[-1][0].header.layers,)
+        told = [one for one in told if one[1].shape == one[2].shape == shape]
     order = {slot: row for row, slot in enumerate(sorted(seconds))}
     sums = None
     if told:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from controlplane.audit import log
+from controlplane.db.base import LARGEST_INTEGER
 from controlplane.web.access import Governing, Viewer
 from controlplane.web.rendering import fragment, page
 
@@ -21,7 +22,7 @@ Text = Annotated[str, Query(max_length=160)]
 @router.get("")
 def audit_page(
     request: Request, viewer: Viewer, governing: Governing, engine: Text = "", kind: Text = "",
-    subject: Text = "", before: int | None = None,
+    subject: Text = "", before: Annotated[int | None, Query(le=LARGEST_INTEGER)] = None,
 ) -> HTMLResponse:  # fmt: skip
     """Events, newest first."""
     with governing.database.read() as session:

@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from contract.keep_alive import SERVER_KEEP_ALIVE_SECONDS
+from contract.request_head import BoundedHead
 from engine.errors import EngineError, StateError
 from engine.server.app import AppParts, create_app
 from engine.server.auth import TokenBook
@@ -158,6 +159,7 @@ def _uvicorn_config(app: FastAPI, settings: EngineSettings) -> uvicorn.Config:
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off",
         timeout_graceful_shutdown=_GRACE_SECONDS, timeout_keep_alive=SERVER_KEEP_ALIVE_SECONDS,
+        http=BoundedHead,
         ssl_certfile=settings.tls_certificate, ssl_keyfile=settings.tls_key,
     )  # fmt: skip
     try:

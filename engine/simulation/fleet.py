@@ -18,6 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from contract.keep_alive import SERVER_KEEP_ALIVE_SECONDS
+from contract.request_head import BoundedHead
 from engine.config import EngineConfig
 from engine.errors import EngineError, StateError
 from engine.server.app import AppParts, create_app
@@ -237,5 +238,6 @@ async def serve_fleet(fleet: Fleet, options: FleetOptions, announce: Callable[[s
         config = uvicorn.Config(
             app, log_config=None, access_log=False, server_header=False, lifespan="off",
             timeout_graceful_shutdown=2, timeout_keep_alive=SERVER_KEEP_ALIVE_SECONDS,
+            http=BoundedHead,
         )  # fmt: skip
         await uvicorn.Server(config).serve(sockets=[listener])

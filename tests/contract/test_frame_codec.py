@@ -1,5 +1,6 @@
 import json
 import struct
+import tracemalloc
 import zlib
 from typing import Any
 
@@ -10,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract import frame_codec
-from contract.frame import ARRAYS, MAX_FRAME_BYTES, FrameHeader
-from contract.frame_codec import Frame, FrameError, decode_header, encode, saturated
+from contract.frame import ARRAYS, LAST_SEQUENCE, MAX_FRAME_BYTES, FrameHeader
+from contract.frame_codec import (
+    Frame,
+    FrameError,
+    decode_header,
+    encode,
+    payload_bytes,
+    saturated,
+    unfold,
+)
 from contract.frame_stack import verify
 from contract.runtime_config import RuntimeConfig
 
@@ -33,7 +42,7 @@ def frames(draw: st.DrawFn) -> Frame:
     head = header(
         layers=draw(st.integers(0, 4)), experts=draw(st.integers(1, 9)),
         ranks=draw(st.integers(1, 3)), generations=draw(st.lists(st.integers(-1, 9), max_size=5)),
-        sequence=draw(st.integers(0, 2**40)),
+        sequence=draw(st.integers(0, LAST_SEQUENCE)),
     )  # fmt: skip
     names = draw(st.sets(st.sampled_from(sorted(ARRAYS)), max_size=6))
     top = draw(st.sampled_from([0, 1, 255, 256, 70_000, 2**24, 2**32 - 1]))
@@ -143,6 +152,31 @@ def test_an_array_of_a_newer_minor_is_skipped() -> None:
     assert frame.arrays == {}
 
 
+def test_an_unknown_array_is_skipped_without_being_unpacked() -> None:
+    rows = 100_000
+    packed = packed_with([["from_the_future", 1, [rows, 1]]], b"\0" * (9 * rows))
+    tracemalloc.start()
+    assert decode(packed).arrays == {}
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * 9 * rows
+
+
+@given(frames(), st.binary(max_size=40))
+@settings(max_examples=40, deadline=None)
+def test_what_a_frame_inflates_to_is_known_without_inflating_it(frame: Frame, other: bytes) -> None:
+    assert payload_bytes(encode(frame)) == len(unfold(encode(frame))[2])
+    assert payload_bytes(other) == 0
+
+
+def test_a_topology_with_too_many_experts_is_refused_with_its_bound() -> None:
+    wide = header().model_dump(mode="json") | {"layers": 512, "experts": 4096}
+    with pytest.raises(FrameError, match=r"512 × 4096 is 2097152, the bound is 131072"):
+        decode(sealed(wide | {"_arrays": []}))
+    with pytest.raises(FrameError, match="the bound is 131072"):
+        encode(Frame(header=FrameHeader.model_validate(wide)))
+
+
 def test_unknown_header_fields_of_a_newer_minor_are_kept() -> None:
     body = header().model_dump(mode="json") | {"_arrays": [], "novel": 4}
     assert decode(sealed(body)).header.model_dump()["novel"] == 4
@@ -158,15 +192,18 @@ def test_wrong_row_totals_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arrays", "kind"),
     [
-        ([["overflow", 1, [3]]], "size"),
+        ([["overflow", 1, [3]]], "shape"),
+        ([["overflow", 2, [2]]], "size"),
         ([["overflow", 5, [2]]], "header"),
         ([["overflow", 1, [-1]]], "header"),
         ([["overflow", 1, []]], "header"),
         ([["overflow", True, [2]]], "header"),
         ([["overflow", 1, [1 << 30]]], "header"),
-        ([["overflow", 4, [1 << 24, 1 << 24]]], "size"),
+        ([["overflow", 4, [1 << 24, 1 << 24]]], "shape"),
+        ([["from_the_future", 1, [1 << 24, 1]]], "too-large"),
+        ([[f"future{i}", 1, [2]] for i in range(257)], "header"),
         ([["overflow", 1, [2]], ["overflow", 1, [2]]], "header"),
-        ([], "size"),
+        ([], "too-large"),
     ],
 )
 def test_a_lying_array_list_is_refused_without_allocating(
@@ -211,7 +248,23 @@ def test_an_oversized_body_is_refused_before_it_is_read() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("layers", -1), ("experts", 0), ("engine_id", ""), ("interval_seconds", 0), ("sequence", -1)],
+    [
+        ("layers", -1),
+        ("experts", 0),
+        ("engine_id", ""),
+        ("interval_seconds", 0),
+        ("sequence", -1),
+        ("sequence", 2**32),
+        ("tokens", (-5, -7)),
+        ("step_first", -1),
+        ("step_last", -2),
+        ("generations", (-2,)),
+        ("generations", (1,) * 65),
+        ("bias_version", -1),
+        ("epoch_seen", -1),
+        ("gauges", {"queued": -5}),
+        ("requests", {"finished": -3}),
+    ],
 )
 def test_a_header_field_out_of_bounds_is_named(field: str, value: object) -> None:
     body = header().model_dump(mode="json") | {"_arrays": [], field: value}

@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
+from controlplane.db.base import LARGEST_INTEGER
 from controlplane.history.api.dependencies import (
     Answer,
     End,
@@ -24,7 +25,9 @@ from controlplane.history.pins import Pin
 router = APIRouter(tags=["events"])
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
-Cursor = Annotated[int | None, Query(ge=0, description="`cursor` of the page before")]
+Cursor = Annotated[
+    int | None, Query(ge=0, le=LARGEST_INTEGER, description="`cursor` of the page before")
+]
 
 
 class Change(Answer):
@@ -188,7 +191,9 @@ def add_pin(history: Stored, operator: Operator, body: NewPin) -> MadePin:
 
 
 @router.delete("/pins/{pin_id}", status_code=204)
-def remove_pin(history: Stored, _operator: Operator, pin_id: int) -> Response:
+def remove_pin(
+    history: Stored, _operator: Operator, pin_id: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
+) -> Response:
     """Let retention have a span again."""
     history.unpin(pin_id)
     return Response(status_code=204)

@@ -3,8 +3,10 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 
 from contract.runtime_config import CAPACITY_LADDER
+from controlplane.db.base import LARGEST_INTEGER
 from controlplane.errors import InvalidInputError
 from controlplane.history.api.dependencies import (
     Answer,
@@ -17,6 +19,8 @@ from controlplane.history.api.dependencies import (
 )
 from controlplane.history.series import LAYER_COLUMNS, LAYER_TIERS, layer_rows
 from controlplane.history.tiers import series_tier
+
+Number = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
 
 router = APIRouter(tags=["layers"])
 
@@ -60,7 +64,7 @@ def layer_series(
     engine_id: str,
     start: Start = None,
     end: End = None,
-    layer: Annotated[list[int] | None, Query(description="Layers; all by default")] = None,
+    layer: Annotated[list[Number] | None, Query(description="Layers; all by default")] = None,
     column: Annotated[list[str] | None, Query(description="Columns; all by default")] = None,
     tier: Annotated[Literal["auto", "60", "3600"], Query()] = "auto",
     limit: Annotated[int, Query(ge=1, le=20_000)] = 5000,

@@ -1,12 +1,16 @@
 """Sealed chunks and rollups: lossless; damage is an error, never a wrong number."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.frame import ARRAYS
-from contract.frame_stack import SMALL, Column, Stack, stack_frames
+from contract.frame_codec import encode
+from contract.frame_stack import SMALL, Column, Stack, decode_stack, stack_frames
 from controlplane.history.chunk_codec import (
     CorruptChunkError,
     decode_chunk,
@@ -49,6 +53,66 @@ def test_chunks_are_lossless(count, seed):
     data = encode_chunk(stack_frames(frames))
     assert all(_same(*pair) for pair in zip(decode_chunk(data).frames(), frames, strict=True))
     assert decode_headers(data) == [frame.header for frame in frames]
+
+
+_EXTENTS = st.lists(st.sampled_from([0, 0, 1, 2, 24]), min_size=1, max_size=4)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 4), st.lists(_EXTENTS, min_size=1, max_size=4), st.data())
+def test_chunks_are_lossless_for_arrays_of_any_shape_also_empty_ones(count, shapes, data):
+    headers = [make_frame(i, arrays=()).header for i in range(count)]
+    columns = []
+    for name, shape in zip(ARRAYS, shapes, strict=False):
+        holders = range(data.draw(st.integers(1, count)))
+        values = np.arange(len(holders) * math.prod(shape), dtype=np.uint32)
+        columns.append(Column(name, holders, values.reshape(len(holders), *shape)))
+    back = {
+        column.name: column
+        for column in decode_chunk(encode_chunk(Stack(headers, columns))).columns
+    }
+    for column in columns:
+        assert list(back[column.name].holders) == list(column.holders)
+        assert back[column.name].values.shape == column.values.shape
+        assert np.array_equal(back[column.name].values, column.values)
+
+
+@settings(deadline=None)
+@given(st.lists(_EXTENTS, min_size=1, max_size=4))
+def test_windows_are_lossless_for_arrays_of_any_shape_also_empty_ones(shapes):
+    window = sum_frames("e0", START, START + 1, [make_frame(arrays=())])
+    assert window is not None
+    arrays = {
+        name: np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
+        for name, shape in zip(ARRAYS, shapes, strict=False)
+    }
+    full = replace(window, arrays=arrays, by_generation={1: arrays})
+    back = decode_window(encode_window(full))
+    for held in (back.arrays, back.by_generation[1]):
+        assert {name: values.shape for name, values in held.items()} == {
+            name: values.shape for name, values in arrays.items()
+        }
+        assert all(np.array_equal(held[name], values) for name, values in arrays.items())
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        ({"generations": ()}, ("assignments", "ttft")),
+        ({"layers": 0}, ("assignments", "a2a_layer", "overflow_at_rung")),
+        ({"layers": 0, "generations": ()}, tuple(ARRAYS)),
+    ],
+)
+def test_frames_with_empty_arrays_come_back_from_their_bytes_a_chunk_and_a_rollup(header, names):
+    frames = [make_frame(i, arrays=names, **header) for i in range(5)]
+    stack, damaged = decode_stack([encode(frame) for frame in frames])
+    assert damaged == {}
+    back = decode_chunk(encode_chunk(stack)).frames()
+    assert all(_same(*pair) for pair in zip(back, frames, strict=True))
+    window = sum_frames("e0", START, START + 10, frames)
+    assert window is not None
+    arrays = decode_window(encode_window(window)).arrays
+    assert {n: a.shape for n, a in arrays.items()} == {n: a.shape for n, a in window.arrays.items()}
 
 
 @settings(deadline=None)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sqlalchemy import func, select, update
 
+from contract.frame_codec import encode, payload_bytes
 from controlplane.clock import ManualClock
 from controlplane.errors import StorageError
 from controlplane.history import retention
@@ -16,6 +17,7 @@ from controlplane.history.models import (
     LoadRollup,
 )
 from controlplane.history.ring import Outcome
+from controlplane.history.summing import sum_frames
 from controlplane.history.upkeep import Upkeep, jobs
 from controlplane.history.window_codec import decode_window
 from controlplane.settings import HistorySettings
@@ -118,6 +120,34 @@ def test_a_late_frame_joins_its_minute(history, upkeep, clock):
     assert whole is not None
     assert whole.frames == 60
     assert len(history.frames("e0", START, START + 60)) == 60
+
+
+def test_a_minute_that_is_too_large_to_be_unpacked_at_once_is_sealed_in_parts(
+    history, upkeep, clock, monkeypatch
+):
+    order = [*range(30, 60), *range(30)]
+    _send(history, *order[:40])
+    _send(history, *order[40:])
+    clock.advance(70)
+    sent = history.frames("e0", START, START + 60)
+    one = payload_bytes(encode(sent[0]))
+    monkeypatch.setattr("controlplane.history.sealing.PART_BYTES", 25 * one)
+    assert [upkeep.seal().frames for _ in range(4)] == [25, 25, 10, 0]
+    assert _count(history, LoadChunk) == 3
+    expected = sum_frames("e0", START, START + 60, sent)
+    found = _rollup(history, 60, START)
+    assert found is not None
+    assert expected is not None
+    assert found.frames == 60
+    for name, values in expected.arrays.items():
+        assert np.array_equal(found.arrays[name], values)
+
+
+def test_a_frame_larger_than_a_part_is_a_part(history, upkeep, clock, monkeypatch):
+    _send(history, *range(3))
+    clock.advance(70)
+    monkeypatch.setattr("controlplane.history.sealing.PART_BYTES", 1)
+    assert [upkeep.seal().frames for _ in range(4)] == [1, 1, 1, 0]
 
 
 def test_a_clock_that_runs_ahead_does_not_stop_the_ring(history, upkeep):

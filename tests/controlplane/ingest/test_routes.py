@@ -64,6 +64,16 @@ def test_json_is_read_and_answered_in_json(running):
     assert running.stored() == [0]
 
 
+@pytest.mark.parametrize("key", ["bytesValue", "bytes_value"])
+@pytest.mark.parametrize("said", ["!!!!", "TU9F Rg==", "TU9FRg==TU9F"])
+def test_bytes_that_are_no_base64_are_said_to_be_none(running, key, said):
+    record = {"eventName": "moe.frame", "body": {key: said}}
+    body = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
+    response = running.post(body.encode(), kind="application/json")
+    assert response.status_code == 400
+    assert f"{key} is not base64: {said!r}" in response.json()["message"]
+
+
 def test_a_malformed_frame_is_refused_and_the_others_are_kept(running):
     damaged = bytearray(encode(make_frame(1)))
     damaged[-1] ^= 0xFF
@@ -115,13 +125,26 @@ def test_records_that_are_no_frames_are_left_out_with_a_warning(running):
     assert "1 log records are no frames" in partial.error_message
 
 
+def test_a_sequence_that_no_engine_can_count_is_refused_with_the_reason(running):
+    running.post(export_body(make_frame(0), make_frame(9)))
+    partial = _partial(
+        running.post(export_body(make_frame(5, started=START + 900), make_frame(10)))
+    )
+    assert partial.rejected_log_records == 1
+    assert "sequence 5 of boot 'boot-a' starts at" in partial.error_message
+    partial = _partial(running.post(export_body(make_frame(2**31))))
+    assert "farther from the one before" in partial.error_message
+
+
 @pytest.mark.parametrize(
     ("body", "encoding", "status", "said"),
     [
         (b"\xff\xff\xff", "", 400, "no OTLP logs request"),
         (b"plain", "gzip", 400, "not gzip"),
         (gzip.compress(b"x" * 100)[:-10], "gzip", 400, "ends early"),
+        (gzip.compress(b"") + b"rest", "gzip", 400, "not gzip"),
         (b"plain", "zstd", 400, "not zstd"),
+        (zstandard.ZstdCompressor().compress(b"x" * 100)[:-1], "zstd", 400, "ends early"),
         (b"x", "br", 415, "'br'"),
         (b"x" * 200_001, "", 413, "200000"),
         (gzip.compress(b"x" * 400_001), "gzip", 413, "400000"),
@@ -161,9 +184,9 @@ def test_an_empty_request_is_fine(running):
 
 @pytest.mark.parametrize(
     "header",
-    [{"sequence": 10**30, "started": START}, {"dropped_before": 2**63}, {"probe_nll": float("nan")},
+    [{"bias_version": 10**30}, {"dropped_before": 2**63}, {"probe_nll": float("nan")},
      {"contract_version": "9" * 5000 + ".1"}],
-    ids=["sequence", "dropped_before", "probe_nll", "contract_version"],
+    ids=["bias_version", "dropped_before", "probe_nll", "contract_version"],
 )  # fmt: skip
 def test_a_frame_that_no_database_holds_is_malformed_and_not_to_be_retried(running, header):
     response = running.post(export_body(make_frame(**header)))
