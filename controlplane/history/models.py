@@ -42,7 +42,7 @@ class LoadRing(Base):
 
 
 class EngineBoot(Base):
-    """One run of an engine: how far its sequence came.
+    """One run of an engine: from which sequence on its frames came, and how far.
 
     `header` is of the newest frame that changed `state_key` (config, bias, placement, freeze).
     """
@@ -55,6 +55,7 @@ class EngineBoot(Base):
     last_started: Mapped[float]
     last_ended: Mapped[float]
     last_received: Mapped[float]
+    first_sequence: Mapped[int]
     high_sequence: Mapped[int]
     last_ordinal: Mapped[int]
     frames: Mapped[int]

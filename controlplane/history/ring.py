@@ -66,6 +66,9 @@ _ENDS_OF_RING = (
     .group_by(_BOOT.engine_id)
 )
 
+_OLDER = (Arrival.LATE, Arrival.BEFORE_FIRST)
+_SENT_BEFORE = (Arrival.DUPLICATE, Arrival.BEFORE_FIRST)
+
 BootKey = tuple[str, str]
 
 
@@ -155,24 +158,27 @@ class _Batch:
         state, arrival = boot.sequence.admit(
             header.sequence, header.started_unix_seconds, _ended(header)
         )
-        if arrival is Arrival.DUPLICATE:
+        if arrival in _SENT_BEFORE:
             # Sent again, a frame has the start that it had; a later one means that the engine began
             # to count anew without a new boot id.
-            reset = header.started_unix_seconds >= boot.row["last_ended"]
-            return Outcome.RESET if reset else Outcome.DUPLICATE
+            if header.started_unix_seconds >= boot.row["last_ended"]:
+                return Outcome.RESET
+            if arrival is Arrival.DUPLICATE:
+                return Outcome.DUPLICATE
         ordinal = self.newest.get(engine_id, -1) + 1
         if ordinal >= self.unsealed.setdefault(engine_id, ordinal) + self.ring_frames:
             return Outcome.RING_FULL
-        boot.sequence = state
         self.newest[engine_id] = ordinal
         self.rows.append(_ring_row(received, ordinal, ordinal % self.ring_frames))
         self.changes.extend(_note(boot.row, header, ordinal, arrival, self.now))
+        boot.sequence = state.with_dropped(boot.row["dropped_before"], header.interval_seconds)
+        boot.row["first_sequence"] = boot.sequence.first
         return Outcome.STORED
 
     def newly_missing(self) -> dict[str, int]:
         missing: dict[str, int] = {}
         for (engine_id, _), boot in self.boots.items():
-            before = sum(hole.last - hole.first + 1 for hole in boot.holes_before)
+            before = sum(hole.frames for hole in boot.holes_before)
             missing[engine_id] = missing.get(engine_id, 0) + boot.sequence.missing - before
         return missing
 
@@ -201,7 +207,10 @@ def _load_boots(connection: Connection, keys: set[BootKey]) -> dict[BootKey, _Bo
     for row in found:
         key = (row["engine_id"], row["boot_id"])
         missing = tuple(holes.get(key, ()))
-        sequence = BootSequence(row["high_sequence"], row["last_ended"], missing)
+        sequence = BootSequence(
+            row["high_sequence"], row["last_ended"], missing, row["first_sequence"],
+            row["first_started"],
+        )  # fmt: skip
         boots[key] = _Boot(sequence, dict(row), missing)
     return boots
 
@@ -236,7 +245,7 @@ def _note(
         ("last_started", header.started_unix_seconds), ("last_ended", _ended(header)),
     ):  # fmt: skip
         row[name] = max(row.get(name, value), value)
-    if arrival is Arrival.LATE:
+    if arrival in _OLDER:
         return []
     row.update(engine_id=header.engine_id, boot_id=header.boot_id, high_sequence=header.sequence)
     key = state_key(header)

@@ -69,6 +69,7 @@ class Boot(Answer):
     first_started: float
     last_ended: float
     frames: int
+    first_sequence: int
     high_sequence: int
     dropped_before: int
     header: dict[str, Any]
