@@ -16,6 +16,7 @@ from controlplane.history.models import ConfigChange
 from controlplane.history.tiers import Span
 from controlplane.web.access import Governing, Stored, Viewer
 from controlplane.web.chart_points import ARRAYS, SERIES, STEPS, Point, point_of
+from controlplane.web.engine import known_engine
 
 router = APIRouter(tags=["engines"])
 MAX_KEPT = 20_000
@@ -97,6 +98,8 @@ def charts(
         )
     tier, step = STEPS[window]
     newest = history.newest(engine_id)
+    if newest is None:
+        known_engine(engine_id, governing, seen=[])
     end = governing.clock.now() if newest is None else newest.ended
     span = Span(end - window, end).aligned(step)
     points = _points(history, engine_id, span, tier, step, cache)

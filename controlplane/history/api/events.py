@@ -170,6 +170,8 @@ def bias_snapshots(
             .order_by(table.seen_at.desc())
             .limit(limit)
         ).mappings().all()  # fmt: skip
+    if not rows:
+        known(history, engine_id)
     return [Snapshot.model_validate(dict(row)) for row in rows]
 
 
@@ -182,6 +184,8 @@ def list_pins(history: Stored, _viewer: Viewer) -> list[Pin]:
 @router.post("/pins", status_code=201)
 def add_pin(history: Stored, operator: Operator, body: NewPin) -> MadePin:
     """Keep a span of one engine, or of all, beyond retention."""
+    if body.engine_id is not None:
+        known(history, body.engine_id)
     pin_id = history.pin(
         body.engine_id, body.started, body.ended, reason=body.reason, actor=operator.name
     )

@@ -250,7 +250,8 @@ def test_gaps_are_told(client, send):
     assert answer["frames_missing"] == 5
 
 
-def test_pins_are_made_and_removed_by_operators(client, app):
+def test_pins_are_made_and_removed_by_operators(client, send):
+    send(3, engines=("e0",))
     body = {"engine_id": "e0", "started": 1.0, "ended": 2.0, "reason": "incident"}
     made = client.post("/api/v1/pins", json=body)
     assert made.status_code == 201
@@ -258,6 +259,16 @@ def test_pins_are_made_and_removed_by_operators(client, app):
     assert client.delete(f"/api/v1/pins/{made.json()['id']}").status_code == 204
     assert client.delete("/api/v1/pins/99").status_code == 404
     assert client.post("/api/v1/pins", json={**body, "ended": 0.0}).status_code == 422
+    assert client.post("/api/v1/pins", json={**body, "engine_id": None}).status_code == 201
+
+
+def test_a_pin_of_an_unknown_engine_is_refused(client, send):
+    send(3, engines=("e0",))
+    body = {"engine_id": "nosuch", "started": 1.0, "ended": 2.0, "reason": "incident"}
+    refused = client.post("/api/v1/pins", json=body)
+    assert refused.status_code == 404
+    assert refused.json()["detail"] == client.get("/api/v1/engines/nosuch/gaps").json()["detail"]
+    assert _get(client, "/pins") == []
 
 
 @pytest.mark.parametrize(
@@ -275,6 +286,8 @@ def test_pins_are_made_and_removed_by_operators(client, app):
         ("/engines/e0/latency?kind=ttft&q=2", 422),
         ("/engines/e0/latency", 422),
         ("/engines/nobody/gaps", 404),
+        ("/engines/nobody/bias-snapshots", 404),
+        ("/engines/nobody/charts", 404),
     ],
 )
 def test_a_bad_question_is_a_clear_error(client, send, path, status):
