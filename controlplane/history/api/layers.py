@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 
 from contract.runtime_config import CAPACITY_LADDER
 from controlplane.errors import InvalidInputError
+from controlplane.history import series
 from controlplane.history.api.dependencies import (
     Answer,
     End,
@@ -15,7 +16,7 @@ from controlplane.history.api.dependencies import (
     known,
     span_of,
 )
-from controlplane.history.series import LAYER_COLUMNS, LAYER_TIERS, layer_rows
+from controlplane.history.series import LAYER_COLUMNS, LAYER_TIERS
 from controlplane.history.tiers import series_tier
 
 router = APIRouter(tags=["layers"])
@@ -28,6 +29,7 @@ class LayerSeries(Answer):
     """
 
     tier: int
+    until: float | None
     columns: list[str]
     rows: list[list[float | int | None]]
     cursor: str | None
@@ -66,20 +68,23 @@ def layer_series(
     limit: Annotated[int, Query(ge=1, le=20_000)] = 5000,
     cursor: Annotated[str | None, Query(pattern=r"^\d{1,4}:\d{1,12}$")] = None,
 ) -> LayerSeries:
-    """Load skew, overflow and all-to-all of layers over time, from `layer_summary`."""
+    """Load skew, overflow and all-to-all of layers over time, up to the newest frame.
+
+    An interval that ends after `until` is partial.
+    """
     span = span_of(history, start, end)
     columns = _columns(column)
     chosen = series_tier(span, LAYER_TIERS) if tier == "auto" else int(tier)
-    with history.database.read() as session:
-        rows = layer_rows(
-            session, known(history, engine_id), span, tier=chosen, layers=layer or [],
-            columns=columns, after=_parsed(cursor), limit=limit + 1,
-        )  # fmt: skip
-    more = len(rows) > limit
-    kept = rows[:limit]
+    found = series.layer_series(
+        history, known(history, engine_id), span, tier=chosen, layers=layer or [],
+        columns=columns, after=_parsed(cursor), limit=limit + 1,
+    )  # fmt: skip
+    more = len(found.rows) > limit
+    kept = found.rows[:limit]
     names = ["layer", "t0", *columns]
     return LayerSeries(
-        tier=chosen, columns=names, rows=[[row[name] for name in names] for row in kept],
+        tier=chosen, until=found.until, columns=names,
+        rows=[[row[name] for name in names] for row in kept],
         cursor=f"{kept[-1]['layer']}:{kept[-1]['t0']}" if more else None,
     )  # fmt: skip
 

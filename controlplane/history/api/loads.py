@@ -78,6 +78,7 @@ class ExpertSeries(Answer):
     """One expert over time; `cursor` continues after the last point when there is more."""
 
     tier: int
+    until: float | None
     points: list[Point]
     cursor: float | None = Field(default=None, description="Send as `start` to go on")
 
@@ -150,18 +151,23 @@ def one_expert(
     end: End = None,
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,
 ) -> ExpertSeries:
-    """One expert's assignments and share of its layer, interval by interval."""
+    """One expert's assignments and share of its layer by interval, up to the newest frame.
+
+    An interval that ends after `until` is partial.
+    """
     span = span_of(history, start, end)
-    tier, found = expert_series(
+    series = expert_series(
         history, known(history, engine_id), span, layer=layer, expert=expert, limit=limit + 1
     )
     points = [
-        Point(t0=t0, assignments=mine, share_ratio=mine / total if total else None)
-        for t0, mine, total in found[:limit]
-    ]
-    return ExpertSeries(
-        tier=tier, points=points, cursor=found[limit][0] if len(found) > limit else None
-    )
+        Point(
+            t0=point.t0, assignments=point.assignments,
+            share_ratio=point.assignments / point.of_layer if point.of_layer else None,
+        )
+        for point in series.points[:limit]
+    ]  # fmt: skip
+    cursor = series.points[limit].t0 if len(series.points) > limit else None
+    return ExpertSeries(tier=series.tier, until=series.until, points=points, cursor=cursor)
 
 
 def _engines(history: History, engine: str | None, group: str | None) -> list[str]:
