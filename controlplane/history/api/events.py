@@ -20,6 +20,7 @@ from controlplane.history.frames import Gap
 from controlplane.history.models import BiasSnapshot, ConfigChange, EngineBoot
 from controlplane.history.observed import measured
 from controlplane.history.pins import Pin
+from controlplane.moment import Moment
 
 router = APIRouter(tags=["events"])
 
@@ -91,8 +92,8 @@ class NewPin(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     engine_id: str | None = Field(default=None, max_length=128)
-    started: float
-    ended: float
+    started: Moment
+    ended: Moment
     reason: str = Field(min_length=1, max_length=512)
 
 

@@ -16,6 +16,7 @@ from controlplane.history.api.dependencies import (
     Viewer,
     known,
     span_of,
+    summed,
 )
 from controlplane.history.latency import Cells, fraction_under, quantile
 from controlplane.history.observed import exact_bounds, observed_of
@@ -97,15 +98,12 @@ def latency(
     wanted = q or [0.5, 0.9, 0.99]
     if any(not 0 <= value <= 1 for value in wanted):
         raise InvalidInputError("q lies outside [0, 1]", field="q", value=wanted, bound=[0, 1])
-    (covered,) = history.sums(
-        [known(history, engine_id)], span_of(history, start, end), only=(name,)
-    )
-    cells = np.zeros(len(bounds) + 1, dtype=np.uint64)
-    if covered.window is not None:
-        cells = _merged(covered.window, name, kind, generation, cells)
-    header = None if covered.window is None else covered.window.header
-    exact = None if header is None else exact_bounds(header, name)
-    observed = None if header is None else observed_of(header)
+    span = span_of(history, start, end)
+    (covered,) = history.sums([known(history, engine_id)], span, only=(name,))
+    window = summed(covered.window, span)
+    cells = _merged(window, name, kind, generation, np.zeros(len(bounds) + 1, dtype=np.uint64))
+    exact = exact_bounds(window.header, name)
+    observed = observed_of(window.header)
     return LatencyAnswer(
         kind=kind, observed_from=None if observed is None else observed.kind,
         exact_bounds=None if exact is None else list(exact),

@@ -15,6 +15,7 @@ from controlplane.history.api.dependencies import (
     Viewer,
     known,
     span_of,
+    summed,
 )
 from controlplane.history.series import LAYER_COLUMNS, LAYER_TIERS
 from controlplane.history.tiers import series_tier
@@ -94,12 +95,11 @@ def overflow(
     history: Stored, _viewer: Viewer, engine_id: str, start: Start = None, end: End = None
 ) -> OverflowAnswer:
     """Overflow at the live capacity factor and at every rung of the ladder."""
+    span = span_of(history, start, end)
     (covered,) = history.sums(
-        [known(history, engine_id)], span_of(history, start, end),
-        only=("assignments", "overflow", "overflow_at_rung"),
-    )  # fmt: skip
-    window = covered.window
-    arrays = window.arrays if window else {}
+        [known(history, engine_id)], span, only=("assignments", "overflow", "overflow_at_rung")
+    )
+    arrays = summed(covered.window, span).arrays
     total = int(arrays["assignments"].sum()) if "assignments" in arrays else 0
     at_rung = arrays.get("overflow_at_rung")
     rungs = []

@@ -15,6 +15,7 @@ from controlplane.history.api.dependencies import (
     Stored,
     Viewer,
     known,
+    no_frame,
     span_of,
 )
 from controlplane.history.history import History
@@ -106,7 +107,7 @@ def load(
     windows, tiers = _windows(history, engines, start, end)
     matrix = load_matrix.of_windows(windows, phase)
     if matrix is None:
-        raise NotFoundError("no frame is stored in this span", field="start", value=start)
+        raise no_frame(start)
     if format == "binary":
         return Response(load_matrix.to_bytes(matrix), media_type=load_matrix.MEDIA_TYPE)
     answer = LoadAnswer(
@@ -133,7 +134,7 @@ def ranked_experts(
     windows, tiers = _windows(history, [known(history, engine_id)], start, end)
     matrix = load_matrix.of_windows(windows, phase)
     if matrix is None:
-        raise NotFoundError("no frame is stored in this span", field="start", value=start)
+        raise no_frame(start)
     return RankedAnswer(
         tiers=tiers, start=matrix.start, end=matrix.end,
         experts=_ranked(matrix, layer, bottom=order == "bottom", limit=limit),

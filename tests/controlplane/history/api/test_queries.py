@@ -1,6 +1,7 @@
 """The query API over a history of frames, sealed minutes and hours."""
 
 import struct
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -184,6 +185,11 @@ def test_a_pin_of_an_unknown_engine_is_refused(client, send, get):
         ("/engines/e0/layers?limit=0", 422),
         ("/engines/e0/latency?kind=ttft&q=2", 422),
         ("/engines/e0/latency", 422),
+        ("/engines/e0/overflow?start=1&end=2", 404),
+        ("/engines/e0/latency?kind=ttft&start=1&end=2", 404),
+        ("/engines/e0/experts?start=1&end=2", 404),
+        ("/load?engine=e0&start=2026-11-29T12:00", 422),
+        ("/engines/e0/gaps?end=yesterday", 422),
         ("/engines/nobody/gaps", 404),
         ("/engines/nobody/bias-snapshots", 404),
         ("/engines/nobody/charts", 404),
@@ -195,6 +201,22 @@ def test_a_bad_question_is_a_clear_error(client, send, path, status):
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["detail"]
+
+
+def test_times_may_be_iso_8601_with_an_offset(get, send, client):
+    send(30)
+    span = {"start": "2023-11-14T22:00:00Z", "end": "2023-11-15T00:00:30+02:00"}
+    assert datetime.fromisoformat(span["start"]).timestamp() == BASE
+    seconds = {"start": BASE, "end": BASE + 30}
+    for path in ("/engines/e0/experts", "/engines/e0/overflow", "/engines/e0/layers"):
+        assert get(path, **span) == get(path, **seconds)
+    naive = client.get("/api/v1/load", params={**span, "end": "2023-11-14T22:00:30"})
+    assert naive.status_code == 422
+    assert "add Z for UTC" in naive.json()["detail"]
+    assert naive.json()["field"] == "end"
+    body = {"started": span["start"], "ended": span["end"], "reason": "incident"}
+    assert client.post("/api/v1/pins", json=body).status_code == 201
+    assert [(pin["started"], pin["ended"]) for pin in get("/pins")] == [(BASE, BASE + 30)]
 
 
 def test_every_route_is_described(client):
