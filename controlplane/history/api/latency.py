@@ -9,7 +9,6 @@ from contract import histograms
 from contract.frame import OPS, PARTS
 from controlplane.errors import InvalidInputError
 from controlplane.history.api.dependencies import (
-    Answer,
     End,
     Start,
     Stored,
@@ -18,6 +17,7 @@ from controlplane.history.api.dependencies import (
     span_of,
     summed,
 )
+from controlplane.history.api.latency_answers import LatencyAnswer, QuantileAnswer, UnderAnswer
 from controlplane.history.latency import Cells, fraction_under, quantile
 from controlplane.history.observed import exact_bounds, observed_of
 from controlplane.history.window import EngineWindow
@@ -33,52 +33,6 @@ _BY_GENERATION: dict[str, tuple[str, tuple[float, ...]]] = {
     "step": ("step_time", histograms.STEP_SECONDS),
 }
 _TRANSFER = PARTS.index("transfer")
-
-
-class QuantileAnswer(Answer):
-    """One quantile in seconds, and the bounds of the cell that holds it.
-
-    Where it lies above the last bound that is known, `seconds` and `high` are null: it is more than
-    `low`. Without observations `low` is null too.
-    """
-
-    q: float
-    seconds: float | None
-    low: float | None
-    high: float | None
-
-
-class UnderAnswer(Answer):
-    """Share of observations at or under a threshold; exact when that is a bucket bound.
-
-    Otherwise the share lies between `low` and `high`, and `estimate` is interpolated.
-    """
-
-    seconds: float
-    low: float
-    high: float
-    estimate: float
-    exact: bool
-
-
-class LatencyAnswer(Answer):
-    """A merged histogram. `cells` has one count a bound, and one above the last.
-
-    Of an observe-only engine, `observed_from` is its kind, and the counts are exact only at
-    `exact_bounds` (as of its newest frame); at the others they are interpolated.
-    """
-
-    kind: str
-    observed_from: str | None
-    exact_bounds: list[float] | None
-    tiers: dict[int, int]
-    start: float
-    end: float
-    n: int
-    bounds: list[float]
-    cells: list[int]
-    quantiles: list[QuantileAnswer]
-    under: list[UnderAnswer]
 
 
 @router.get("/engines/{engine_id}/latency")

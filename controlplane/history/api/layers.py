@@ -8,7 +8,6 @@ from contract.runtime_config import CAPACITY_LADDER
 from controlplane.errors import InvalidInputError
 from controlplane.history import series
 from controlplane.history.api.dependencies import (
-    Answer,
     End,
     Start,
     Stored,
@@ -17,43 +16,11 @@ from controlplane.history.api.dependencies import (
     span_of,
     summed,
 )
+from controlplane.history.api.layer_answers import LayerSeries, OverflowAnswer, RungOverflow
 from controlplane.history.series import LAYER_COLUMNS, LAYER_TIERS
 from controlplane.history.tiers import series_tier
 
 router = APIRouter(tags=["layers"])
-
-
-class LayerSeries(Answer):
-    """Rows of `layer`, `t0` and the asked columns, by layer and time.
-
-    `cursor` continues after the last row when there is more.
-    """
-
-    tier: int
-    until: float | None
-    columns: list[str]
-    rows: list[list[float | int | None]]
-    cursor: str | None
-
-
-class RungOverflow(Answer):
-    """Overflow that one capacity factor would have had."""
-
-    capacity_factor: str
-    overflow: int
-    ratio: float | None
-    by_layer: list[int]
-
-
-class OverflowAnswer(Answer):
-    """Overflow before reroute, counted per step: at the live C, and at every rung."""
-
-    tiers: dict[int, int]
-    start: float
-    end: float
-    assignments: int
-    overflow: int
-    rungs: list[RungOverflow]
 
 
 @router.get("/engines/{engine_id}/layers")

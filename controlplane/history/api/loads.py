@@ -4,12 +4,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query, Response
-from pydantic import Field
 
 from controlplane.errors import InvalidInputError, NotFoundError
 from controlplane.history import load_matrix
 from controlplane.history.api.dependencies import (
-    Answer,
     End,
     Start,
     Stored,
@@ -17,6 +15,13 @@ from controlplane.history.api.dependencies import (
     known,
     no_frame,
     span_of,
+)
+from controlplane.history.api.load_answers import (
+    ExpertRank,
+    ExpertSeries,
+    LoadAnswer,
+    Point,
+    RankedAnswer,
 )
 from controlplane.history.history import History
 from controlplane.history.load_matrix import LoadMatrix
@@ -31,62 +36,14 @@ Phase = Annotated[
 _ONLY = ("assignments",)
 
 
-class LoadAnswer(Answer):
-    """An expert-load matrix.
-
-    `tiers` says how many stored intervals of each length (seconds; 1 = frames) were summed;
-    `start` and `end` what they cover.
-    """
-
-    engines: list[str]
-    tiers: dict[int, int]
-    start: float
-    end: float
-    frames: int
-    layers: int
-    experts: int
-    counts: list[list[int]]
-
-
-class ExpertRank(Answer):
-    """One expert of one layer with its share of the layer's assignments."""
-
-    layer: int
-    expert: int
-    assignments: int
-    share_ratio: float
-    over_mean_ratio: float
-
-
-class RankedAnswer(Answer):
-    """Experts in order of their load relative to their layer's mean."""
-
-    tiers: dict[int, int]
-    start: float
-    end: float
-    experts: list[ExpertRank]
-
-
-class Point(Answer):
-    """Assignments of one interval that starts at `t0`."""
-
-    t0: float
-    assignments: int
-    share_ratio: float | None
-
-
-class ExpertSeries(Answer):
-    """One expert over time; `cursor` continues after the last point when there is more."""
-
-    tier: int
-    until: float | None
-    points: list[Point]
-    cursor: float | None = Field(default=None, description="Send as `start` to go on")
-
-
 @router.get(
     "/load",
-    responses={200: {"content": {load_matrix.MEDIA_TYPE: {}}}},
+    responses={
+        200: {
+            "description": f"The matrix. With `format=binary`: {load_matrix.LAYOUT}",
+            "content": {load_matrix.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
     response_model=LoadAnswer,
 )
 def load(
