@@ -157,16 +157,15 @@ def layer_series(
 
 
 def _check_layers(history: "History", engine_id: str, layers: Sequence[int]) -> None:
-    if not layers:
-        return
     newest = history.newest(engine_id)
-    with history.database.read() as session:
+    bound = -1 if newest is None else newest.header.layers - 1
+    if all(0 <= layer <= bound for layer in layers):
+        return
+    with history.database.read() as session:  # the model may have had more before
         highest = session.scalar(
             select(func.max(LayerSummary.layer)).where(LayerSummary.engine_id == engine_id)
         )
-    bound = max(
-        -1 if highest is None else highest, -1 if newest is None else newest.header.layers - 1
-    )
+    bound = max(bound, -1 if highest is None else highest)
     for layer in layers:
         if not 0 <= layer <= bound:
             raise InvalidInputError(
