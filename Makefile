@@ -40,10 +40,11 @@ fmt: setup ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: setup ## Build dashboards, alerts and the glossary
+generate: setup ## Build dashboards, alerts, the glossary and the list of settings
 	$(BIN)/trimtab dashboards build
 	$(BIN)/trimtab alerts build
 	$(BIN)/python -c "from controlplane.web.glossary import markdown; print(markdown(), end='')" > docs/glossary.md
+	$(BIN)/python -c "from trimtab.settings_reference import markdown; print(markdown(), end='')" > docs/settings.md
 
 check: lint test ## All that CI holds a change to
 

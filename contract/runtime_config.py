@@ -95,12 +95,14 @@ class RuntimeConfig(ContractModel):
     """The live knobs of one EP group.
 
     Attributes:
-        capacity_factor: C, a rung of the ladder; None serves without any capacity (dropless).
+        capacity_factor: C, a rung of the ladder (1, 1.1, 1.25, 1.5, 1.75, 2); None serves
+            without any capacity (dropless).
         cap_min: slots that an expert has at least, per step.
         overflow_mode: `enforced`, or `virtual` (counted, not applied).
         overflow_policy: what becomes of overflow when enforced.
         capacity_domain: over the group, or per source rank.
-        chunk_size: total token budget of a step, decode tokens first; a power of two.
+        chunk_size: total token budget of a step, decode tokens first; a power of two from
+            128 to 16384.
         max_concurrency: running sequences of the EP group; lowering drains, never kills.
         dispatch_dtype: payload of the dispatch all-to-all.
         router_bias: content hash of a stored bias snapshot; None where the model has no bias.

@@ -67,8 +67,8 @@ class IngestSettings(Section):
     """Bounds of the receiver.
 
     Attributes:
-        max_body_bytes: of a request as sent, else 413.
-        max_inflated_bytes: of a request after decompression, else 413.
+        max_body_bytes: largest request as sent, else 413.
+        max_inflated_bytes: largest request after decompression, else 413.
         queue_frames: frames that may wait for the writer, requests for a decoder, else 429.
         batch_frames: frames of one transaction at most.
         gather_seconds: how often the connections of many engines are read together, and how long
@@ -90,7 +90,10 @@ class HistorySettings(Section):
     Attributes:
         ring_frames: 1 s frames kept for each engine; a slot not yet sealed is never overwritten.
         seal_grace_seconds: how long after its end a minute waits for late frames.
-        chunk_hours, rollup_10s_hours, rollup_1m_days, rollup_1h_days: retention by tier.
+        chunk_hours: how long sealed minutes of frames are kept, lossless.
+        rollup_10s_hours: how long sums of 10 s are kept.
+        rollup_1m_days: how long sums of a minute are kept.
+        rollup_1h_days: how long sums of an hour are kept.
         cache_bytes: frames held in memory as they came, all engines together.
     """
 
@@ -108,8 +111,8 @@ class ScrapeSettings(Section):
 
     Attributes:
         interval_seconds: from scrape to scrape; one frame is stored for each.
-        timeout_seconds: for one whole answer.
-        max_body_bytes: of one answer.
+        timeout_seconds: how long one whole answer may take.
+        max_body_bytes: largest answer that is read.
     """
 
     interval_seconds: float = Field(default=5.0, ge=1, le=30)
@@ -121,7 +124,8 @@ class AuthSettings(Section):
     """Tokens known from the start, and lifetimes of what people log in with.
 
     Attributes:
-        admin_token, alertmanager_token: stored hashed at start, when set.
+        admin_token: a token of role admin, stored hashed at start, when set.
+        alertmanager_token: the token of Alertmanager's webhook, stored hashed at start, when set.
         login_link_seconds: life of a one-time login link.
         session_hours: life of a web session.
     """

@@ -15,22 +15,25 @@ class EngineConfig:
         engine_id, group, role: identity; must match what the control plane is configured with.
         checkpoint: folder in Hugging Face layout.
         ranks: expert-parallel ranks, one process each.
-        device: "cpu" or "cuda".
+        device: where ranks compute.
         collectives: how CPU ranks exchange rows, "sockets" between every two of them or
             "distributed" (gloo); CUDA ranks always take torch.distributed (NCCL).
-        dtype: "float32" or "bfloat16"; the router and its bias stay FP32.
-        context_tokens: longest sequence.
-        kv_blocks: KV blocks of one rank; block_tokens tokens each.
+        dtype: of weights and activations; the router and its bias stay FP32.
+        context_tokens: longest sequence, in tokens.
+        kv_blocks: KV blocks of one rank.
+        block_tokens: tokens of a KV block.
         queue_limit: requests that may wait; one more is answered 429.
         state_dir: config generations, bias snapshots, epoch; fsynced.
-        frame_seconds: interval of a frame; period_seconds: of its bucket arrays.
+        frame_seconds: interval of a frame.
+        period_seconds: interval of its bucket arrays.
         whatif_every: one step in this many is sampled for shadow routing.
         watchdog_seconds: a rank that is silent this long inside a step has failed.
-        telemetry_url, telemetry_token: control plane's ingest; None sends nothing.
+        telemetry_url: control plane's ingest; None sends nothing.
+        telemetry_token: bearer token that goes with the frames.
         frame_buffer: frames kept while the control plane is away.
         otlp_endpoint: base URL that OpenTelemetry metrics and spans go to; None sends none.
         recording: False serves without the recorder (only `trimtab bench overhead`).
-        seed: of sampling and of random placements.
+        seed: seed of sampling and of random placements.
         faults: names of the faults that may be injected; empty switches the routes off.
     """
 

@@ -14,6 +14,7 @@ from controlplane.auth.roles import Principal, Role
 from controlplane.db.base import LARGEST_INTEGER
 from controlplane.db.database import Database
 from controlplane.errors import NotFoundError
+from controlplane.moment import Moment
 
 router = APIRouter(prefix="/api/v1", tags=["audit"])
 Viewer = Annotated[Principal, Depends(require(Role.VIEWER))]
@@ -90,7 +91,10 @@ def list_decisions(
     _viewer: Viewer,
     database: Stored,
     engine: str | None = None,
-    before: float | None = None,
+    before: Annotated[
+        Moment | None,
+        Query(description="Moment to go back from: unix seconds, or ISO 8601 with an offset"),
+    ] = None,
     acted: bool | None = None,
     limit: Limit = 100,
 ) -> list[DecisionShown]:

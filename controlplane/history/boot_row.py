@@ -25,7 +25,7 @@ def note(
     row["first_started"] = min(
         row.get("first_started", header.started_unix_seconds), header.started_unix_seconds
     )
-    if arrival is Arrival.LATE:
+    if arrival in (Arrival.LATE, Arrival.BEFORE_FIRST):
         return []
     row.update(
         engine_id=header.engine_id, boot_id=header.boot_id, high_sequence=header.sequence,

@@ -15,6 +15,16 @@ from controlplane.history.models import FrameGap, LoadChunk, LoadRing, LoadRollu
 from controlplane.history.window_codec import decode_window
 
 _HAS_DBSTAT = "SELECT count(*) FROM pragma_module_list WHERE name = 'dbstat'"
+_SIZE_ON_SQLITE = (
+    "SELECT sum(pgsize) FROM dbstat WHERE name IN"
+    " (SELECT name FROM sqlite_master WHERE tbl_name = :table)"
+)
+# An ordinary table has no partition tree at all, and a partitioned one has no bytes of its own.
+_SIZE_ON_POSTGRESQL = (
+    "SELECT pg_total_relation_size(CAST(:table AS regclass)) + coalesce(("
+    " SELECT sum(pg_total_relation_size(relid))"
+    " FROM pg_partition_tree(CAST(:table AS regclass)) WHERE level > 0), 0)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +97,7 @@ def sizes(database: Database) -> list[TableSize]:
 def _bytes_of(session: Session, table: str, *, sqlite: bool) -> int:
     if sqlite and not session.scalar(text(_HAS_DBSTAT)):
         return 0
-    query = (
-        "SELECT sum(pgsize) FROM dbstat WHERE name IN"
-        " (SELECT name FROM sqlite_master WHERE tbl_name = :table)"
-        if sqlite
-        else "SELECT sum(pg_total_relation_size(relid))"
-        " FROM pg_partition_tree(CAST(:table AS regclass))"
-    )
+    query = _SIZE_ON_SQLITE if sqlite else _SIZE_ON_POSTGRESQL
     return int(session.scalar(text(query), {"table": table}) or 0)
 
 

@@ -13,6 +13,8 @@ from controlplane.history.window import EngineWindow, Sums
 
 TOP_SHARE = 0.16
 _COUNTS = ("overflow", "rerouted", "spilled", "dropped", "executed")
+ARRAYS = frozenset({"assignments", "a2a_layer", *_COUNTS})
+"""What a summary is made of."""
 _TRANSFER = PARTS.index("transfer")
 
 

@@ -14,6 +14,13 @@ MEDIA_TYPE = "application/vnd.trimtab.load"
 _MAGIC = b"TLDM"
 _HEAD = struct.Struct("<4sBBHIIddQ")
 _VERSION, _U32, _F64 = 1, 4, 8
+LAYOUT = (
+    "little endian, 40 bytes and the values: magic `TLDM` · u8 version (1) · u8 width of a value "
+    "(4 or 8) · u16 0 · u32 layers · u32 experts · f64 start · f64 end (unix seconds) · u64 frames "
+    "· from byte 40 on layers × experts values row by row, u32 for width 4, f64 for width 8: "
+    "assignments before capacity."
+)
+"""The bytes of `to_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +66,7 @@ def of_windows(windows: Sequence[EngineWindow], phase: str | None) -> LoadMatrix
 
 
 def to_bytes(matrix: LoadMatrix) -> bytes:
-    """The matrix for a heatmap, 44 bytes and the values.
-
-    Little endian: magic `TLDM` · u8 version · u8 width · u16 0 · u32 layers · u32 experts ·
-    f64 start · f64 end · u64 frames · values row by row, u32 (width 4) or f64 (width 8).
-    """
+    """The matrix for a heatmap, laid out as `LAYOUT` says."""
     small = int(matrix.counts.max(initial=0)) < 2**32
     layers, experts = matrix.counts.shape
     head = _HEAD.pack(

@@ -42,7 +42,7 @@ class LoadRing(Base):
 
 
 class EngineBoot(Base):
-    """One run of an engine: how far its sequence came.
+    """One run of an engine: from which sequence on its frames came, and how far.
 
     `last_started` and `last_ended` are of the frame with the highest sequence, by its engine's
     clock, which may have been set back; `last_received` is by ours.
@@ -57,6 +57,7 @@ class EngineBoot(Base):
     last_started: Mapped[float]
     last_ended: Mapped[float]
     last_received: Mapped[float]
+    first_sequence: Mapped[int]
     high_sequence: Mapped[int]
     last_ordinal: Mapped[int]
     frames: Mapped[int]

@@ -155,15 +155,20 @@ class _Batch:
         )
         if arrival is Arrival.DUPLICATE or arrival is Arrival.MISPLACED:
             return self._came_before(boot, header, arrival)
+        if arrival is Arrival.BEFORE_FIRST and (
+            header.started_unix_seconds >= boot.row["last_ended"]
+        ):
+            return Outcome.RESET
         if arrival is Arrival.AFTER_HOLE and self._is_jump(boot, header):
             return Outcome.JUMP
         ordinal = self.newest.get(engine_id, -1) + 1
         if ordinal >= self.unsealed.setdefault(engine_id, ordinal) + self.ring_frames:
             return Outcome.RING_FULL
-        boot.sequence = state
         self.newest[engine_id] = ordinal
         self.rows.append(_ring_row(received, ordinal, ordinal % self.ring_frames))
         self.changes.extend(note(boot.row, header, ordinal, arrival, self.now))
+        boot.sequence = state.with_dropped(boot.row["dropped_before"], header.interval_seconds)
+        boot.row["first_sequence"] = boot.sequence.first
         return Outcome.STORED
 
     def _came_before(self, boot: _Boot, header: FrameHeader, arrival: Arrival) -> Outcome:
@@ -186,7 +191,7 @@ class _Batch:
     def newly_missing(self) -> dict[str, int]:
         missing: dict[str, int] = {}
         for (engine_id, _), boot in self.boots.items():
-            before = sum(hole.last - hole.first + 1 for hole in boot.holes_before)
+            before = sum(hole.frames for hole in boot.holes_before)
             missing[engine_id] = missing.get(engine_id, 0) + boot.sequence.missing - before
         return missing
 
@@ -211,7 +216,10 @@ def _load_boots(connection: Connection, keys: set[BootKey]) -> dict[BootKey, _Bo
     for row in found:
         key = (row["engine_id"], row["boot_id"])
         missing = tuple(holes.get(key, ()))
-        sequence = BootSequence(row["high_sequence"], row["last_ended"], missing)
+        sequence = BootSequence(
+            row["high_sequence"], row["last_ended"], missing, row["first_sequence"],
+            row["first_started"],
+        )  # fmt: skip
         boots[key] = _Boot(sequence, dict(row), missing)
     return boots
 

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
 from controlplane.actuator import policy_store
@@ -16,6 +16,7 @@ from controlplane.history.models import ConfigChange
 from controlplane.history.tiers import Span
 from controlplane.web.access import Governing, Stored, Viewer
 from controlplane.web.chart_points import ARRAYS, SERIES, STEPS, Point, point_of
+from controlplane.web.engine import known_engine
 
 router = APIRouter(tags=["engines"])
 MAX_KEPT = 20_000
@@ -27,33 +28,35 @@ class Mark(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    at: float
-    generation: int
-    label: str
+    at: float = Field(description="Unix seconds")
+    generation: int = Field(description="Config generation from then on")
+    label: str = Field(description="The same in words")
 
 
 class Charts(BaseModel):
-    """Series over time: one value a point, None where nothing was seen.
-
-    Attributes:
-        step: seconds of one point; `t` is its middle.
-        series: by name; latencies in seconds, overflow and load CV as ratios.
-        more: by name, indexes of the points that lie above the last bound of what measures them:
-            the value is that bound, and the truth is more.
-        lines: where the objective (for `load_cv`: the detector's threshold) lies.
-    """
+    """Series over time, up to the newest frame."""
 
     model_config = ConfigDict(frozen=True)
 
-    engine_id: str
-    start: float
-    end: float
-    step: int
-    t: list[float]
-    series: dict[str, list[float | None]]
-    more: dict[str, list[int]]
-    lines: dict[str, float]
-    marks: list[Mark]
+    engine_id: str = Field(description="The engine")
+    start: float = Field(description="Start of the charts, unix seconds")
+    end: float = Field(description="End of the charts, unix seconds; the last point may be partial")
+    step: int = Field(description="Length of a point's interval, seconds")
+    t: list[float] = Field(description="Middle of each point's interval, unix seconds")
+    series: dict[str, list[float | None]] = Field(
+        description="By name, one value a point, null where nothing was seen: latencies (ttft, "
+        "tpot, queue, step, dispatch, combine) in seconds, overflow as a ratio 0 to 1, load_cv as "
+        "standard deviation ÷ mean, rates a second"
+    )
+    more: dict[str, list[int]] = Field(
+        description="By name, indexes of the points that lie above the last bound of what measures "
+        "them: the value is that bound, and the truth is more"
+    )
+    lines: dict[str, float] = Field(
+        description="Where the objective (for load_cv the detector's threshold) lies, in the "
+        "series' unit"
+    )
+    marks: list[Mark] = Field(description="Changes of config or bias in this time, oldest first")
 
 
 class PointCache:
@@ -97,6 +100,8 @@ def charts(
         )
     tier, step = STEPS[window]
     newest = history.newest(engine_id)
+    if newest is None:
+        known_engine(engine_id, governing, seen=[])
     end = governing.clock.now() if newest is None else newest.ended
     span = Span(end - window, end).aligned(step)
     points = _points(history, engine_id, span, tier, step, cache)

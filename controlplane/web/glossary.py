@@ -51,6 +51,8 @@ SECTIONS: dict[str, tuple[Term, ...]] = {
              "means that the part which chance alone makes is taken out."),
         Term("card CV", "The same over ranks instead of experts: how unevenly the cards are "
              "loaded."),
+        Term("top share", "Share of a layer's assignments on its busiest 16 % of experts (rounded "
+             "up), 0 to 1: 0.16 when even; above 0.35 a few experts carry the layer."),
         Term("PSI", "Population stability index: how far load shares have moved from the "
              "reference. Above 0.1 is a real change."),
         Term("hot expert", "An expert with at least twice its reference share, beyond chance. A "

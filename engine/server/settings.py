@@ -40,7 +40,7 @@ class EngineSettings(Listening, BaseSettings):
         open_metrics: `/metrics` without a token; None means on loopback only.
         max_body_bytes: a longer request body is refused.
         runtime: knobs of a first start; afterwards the stored config wins.
-        log_level: of the engine's own log, on stderr.
+        log_level: level of the engine's own log, on stderr.
     """
 
     model_config = settings_config(ENGINE_SOURCE)

@@ -42,7 +42,13 @@ _GRANTS: dict[Role, frozenset[Role]] = {
 
 
 class TokenRecord(ContractModel):
-    """One token at rest."""
+    """One token at rest.
+
+    Attributes:
+        name: whose it is; unique.
+        role: what it may do.
+        sha256: of the token, in hex.
+    """
 
     name: str = Field(min_length=1, max_length=128)
     role: Role

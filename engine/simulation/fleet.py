@@ -18,6 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from contract.keep_alive import SERVER_KEEP_ALIVE_SECONDS
+from contract.listening import is_loopback
 from contract.request_head import BoundedHead
 from engine.config import EngineConfig
 from engine.errors import EngineError, StateError
@@ -171,7 +172,7 @@ class Fleet:
                 ),
                 governor=governor, tokens=TokenBook(None, (record,)), tokenizer=ByteTokenizer(),
                 metrics=lambda: (exposition(run), CONTENT_TYPE), readiness=readiness,
-                simulated=True,
+                open_metrics=is_loopback(options.host), simulated=True,
             )
         )  # fmt: skip
         return Hosted(run, core, governor, exporter), routes

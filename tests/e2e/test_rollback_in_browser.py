@@ -232,6 +232,48 @@ def test_the_keyboard_is_enough(plane, visit):
     plane.wait(30, "the rollback", lambda: plane.engine.live_bias == good)
 
 
+def test_a_chart_is_read_by_keyboard(plane, visit):
+    page = visit.page
+    page.goto(f"{plane.url}/engines/engine-0")
+    expect(page.locator("[data-chart=tpot] canvas")).to_be_visible()
+    page.locator("#charts-title").click()
+    tab_to(page, "chart-ttft")
+    said = page.locator("[data-chart=ttft] output")
+    point = re.compile(
+        r"^Time to first token: (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC: "
+        r"p50 ([\d.]+ (µs|ms|s)|not measured), p99 ([\d.]+ (µs|ms|s)|not measured)"
+    )
+    expect(said).to_have_text(re.compile(point.pattern + r"; objective [\d.]+ m?s$"))
+    assert said.get_attribute("aria-live") == "polite"
+
+    def told() -> str:
+        found = point.match(said.inner_text())
+        assert found is not None, said.inner_text()
+        return found.group(1)
+
+    newest = told()
+    page.keyboard.press("ArrowLeft")
+    before = told()
+    assert before < newest
+    page.keyboard.press("ArrowRight")
+    assert told() == newest
+    page.keyboard.press("Home")
+    assert told() <= before
+    shown = page.locator("[data-chart=ttft] .u-legend .u-value").first
+    expect(shown).to_have_text(f"{told()} UTC")
+    page.keyboard.press("2")
+    expect(said).to_have_text("Time to first token: p99 is hidden")
+    page.keyboard.press("End")
+    expect(said).not_to_contain_text("p99")
+    page.keyboard.press("2")
+    page.keyboard.press("+")
+    expect(said).to_contain_text("points are shown")
+    page.keyboard.press("0")
+    page.keyboard.press("Escape")
+    expect(said).to_have_text("")
+    assert page.evaluate("document.activeElement === document.body")
+
+
 @pytest.mark.parametrize("width", [360, 375])
 def test_no_page_scrolls_sideways(plane, browser, tmp_path, width):
     visit = Visit(browser, plane, "admin", viewport={"width": width, "height": 760})

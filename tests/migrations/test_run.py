@@ -55,3 +55,31 @@ def test_data_survives_every_upgrade_from_the_first_revision(empty_database):
             rows = connection.exec_driver_sql("SELECT reason FROM incident_pin").all()
         assert [tuple(row) for row in rows] == [("kept",)]
     assert run.differences(empty_database) == []
+
+
+def test_gaps_from_before_a_boot_was_first_seen_go(empty_database):
+    run.upgrade(empty_database, "0004")
+    boot = (
+        "INSERT INTO engine_boot (engine_id, boot_id, first_started, last_started, last_ended,"
+        " last_received, high_sequence, last_ordinal, frames, dropped_before, state_key, header)"
+        " VALUES ('{0}', 'b', 884, 890, 891, 891, 890, 5, 6, {1}, 'k', '{{}}')"
+    )
+    gap = (
+        "INSERT INTO frame_gap (engine_id, boot_id, first_sequence, last_sequence, started, ended)"
+        " VALUES ('{0}', 'b', {1}, {2}, {3}, {4})"
+    )
+    with empty_database.engine.begin() as connection:
+        for engine_id, dropped in (("ran-before", 0), ("dropped", 7)):
+            connection.exec_driver_sql(boot.format(engine_id, dropped))
+            connection.exec_driver_sql(gap.format(engine_id, 0, 883, 884, 884))
+        connection.exec_driver_sql(gap.format("ran-before", 886, 886, 886, 887))
+    run.upgrade(empty_database)
+    with empty_database.engine.connect() as connection:
+        boots = connection.exec_driver_sql(
+            "SELECT engine_id, first_sequence FROM engine_boot ORDER BY engine_id"
+        ).all()
+        gaps = connection.exec_driver_sql(
+            "SELECT engine_id, first_sequence FROM frame_gap ORDER BY engine_id"
+        ).all()
+    assert [tuple(row) for row in boots] == [("dropped", 0), ("ran-before", 884)]
+    assert [tuple(row) for row in gaps] == [("dropped", 0), ("ran-before", 886)]

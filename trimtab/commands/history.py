@@ -3,21 +3,22 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
-from contract.frame import PHASES
 from controlplane.clock import SystemClock
 from controlplane.db.database import Database
 from controlplane.errors import InvalidInputError
 from controlplane.history.history import History
+from controlplane.history.models import ConfigChange, EngineBoot
 from controlplane.history.series import LAYER_COLUMNS, layer_rows
 from controlplane.history.tiers import Span, checked_span
 from controlplane.history.window import EngineWindow
 from trimtab.commands.options import config_option, opened_database
-from trimtab.errors import InputError
+from trimtab.history_file import LAYERS, LOADS, Columns, Written, write
 
 FRAMES = "1"
 LAYERS_PAGE = 20_000
@@ -39,8 +40,8 @@ def command() -> None:
 @click.option("--engine", required=True, help="Engine id.")
 @click.option(
     "--table",
-    type=click.Choice(["loads", "layers"]),
-    default="loads",
+    type=click.Choice([LOADS, LAYERS]),
+    default=LOADS,
     show_default=True,
     help="Expert loads, or one row a layer.",
 )
@@ -57,18 +58,31 @@ def command() -> None:
 def export(
     config: Path | None, engine: str, table: str, tier: str, start: str, end: str, out: Path
 ) -> None:  # fmt: skip
-    """Write loads (one row an interval, phase, layer and expert) or layers as Parquet."""
+    """Write loads (one row an interval, phase, layer and expert) or layers as Parquet.
+
+    Only whole stored intervals are written: all that touch the span, except the newest minute (or
+    hour) that is not summed yet. --tier 1 has every frame. What was written is said at the end.
+
+    Both tables have t0 (start, timestamp[us, tz=UTC]), seconds (length of the interval), engine
+    (dictionary) and layer. loads: phase (dictionary), expert, assignments (before capacity).
+    layers: assignments, load_cv_ratio and the other columns of /api/v1/engines/ID/layers, times in
+    seconds. The file's metadata: trimtab.engine, .table, .tier (seconds), .model,
+    .config_generations (those in force in the span), .start and .end (as asked for, ISO 8601).
+    """
     with opened_database(config) as (settings, database):
         span = checked_span(_moment(start, "start"), _moment(end, "end"))
         history = History(database, settings.history, SystemClock())
         if engine not in history.engine_ids():
             raise InvalidInputError(f"engine {engine!r} has sent no frame", field="engine")
-        if table == "layers":
+        if table == LAYERS:
             batches = _layers(database, engine, span, tier)
         else:
             batches = (_loads(window) for window in _intervals(history, engine, span, int(tier)))
-        rows = _write(out, batches)
-    click.echo(f"{rows} rows -> {out}")
+        with database.read() as session:
+            told = _told(session, engine, span)
+        written = write(out, batches, table=table, metadata={**told, "table": table, "tier": tier})
+    click.echo(f"{written.rows} rows -> {out}")
+    click.echo(_coverage(written, span, tier))
 
 
 def _moment(text: str, name: str) -> float:
@@ -85,6 +99,50 @@ def _moment(text: str, name: str) -> float:
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _coverage(written: Written, asked: Span, tier: str) -> str:
+    """What the file covers, and why that is not what was asked for."""
+    said = f"covers {_iso(written.start)} to {_iso(written.end)} in intervals of {tier} s"
+    if written.end < asked.end:
+        later = "no frame" if tier == FRAMES else "nothing"
+        said += f"; {later} is stored for the time from there to {_iso(asked.end)}"
+        said += "" if tier == FRAMES else " (the newest frames are summed later: --tier 1 has them)"
+    if written.start < asked.start:
+        said += "; intervals are whole, so the first begins before the start"
+    return said
+
+
+def _told(session: Session, engine: str, span: Span) -> dict[str, str]:
+    """What the file says of itself: engine, model, generations in force, and the span."""
+    header = session.scalar(
+        select(EngineBoot.header)
+        .where(EngineBoot.engine_id == engine, EngineBoot.first_started < span.end)
+        .order_by(EngineBoot.last_ordinal.desc())
+        .limit(1)
+    )
+    before = session.scalar(
+        select(ConfigChange.generation)
+        .where(ConfigChange.engine_id == engine, ConfigChange.at <= span.start)
+        .order_by(ConfigChange.at.desc(), ConfigChange.id.desc())
+        .limit(1)
+    )
+    within = session.scalars(
+        select(ConfigChange.generation).where(
+            ConfigChange.engine_id == engine, ConfigChange.at > span.start,
+            ConfigChange.at < span.end,
+        )
+    )  # fmt: skip
+    generations = {*within} | (set() if before is None else {before})
+    return {
+        "engine": engine, "model": "" if header is None else str(header.get("model", "")),
+        "config_generations": ",".join(str(each) for each in sorted(generations)),
+        "start": _iso(span.start), "end": _iso(span.end),
+    }  # fmt: skip
+
+
 def _intervals(history: History, engine: str, span: Span, tier: int) -> Iterator[EngineWindow]:
     """Stored intervals of the span, oldest first; frames become windows of one frame."""
     if tier == int(FRAMES):
@@ -93,22 +151,22 @@ def _intervals(history: History, engine: str, span: Span, tier: int) -> Iterator
         yield from history.each_rollup(engine, span, tier, only=("assignments",))
 
 
-def _loads(window: EngineWindow) -> dict[str, Any]:
+def _loads(window: EngineWindow) -> Columns:
     loads = window.arrays.get("assignments")
     if loads is None:
-        return {}
+        return {"start": (), "seconds": ()}
     phase, layer, expert = np.meshgrid(*(np.arange(size) for size in loads.shape), indexing="ij")
     return {
-        "t0": np.full(loads.size, window.start),
-        "seconds": np.full(loads.size, window.end - window.start),
-        "phase": np.array(PHASES)[phase.ravel()],
+        "start": np.full(loads.size, window.start),
+        "seconds": np.full(loads.size, round(window.end - window.start, 6)),
+        "phase": phase.ravel().astype(np.int32),
         "layer": layer.ravel().astype(np.int32),
         "expert": expert.ravel().astype(np.int32),
         "assignments": loads.ravel().astype(np.int64),
     }
 
 
-def _layers(database: Database, engine: str, span: Span, tier: str) -> Iterator[dict[str, Any]]:
+def _layers(database: Database, engine: str, span: Span, tier: str) -> Iterator[Columns]:
     if tier not in ("60", "3600"):
         raise InvalidInputError(
             f"layers are stored every 60 and 3600 s, not every {tier}", field="tier", value=tier,
@@ -123,46 +181,6 @@ def _layers(database: Database, engine: str, span: Span, tier: str) -> Iterator[
             )  # fmt: skip
         if not rows:
             return
-        yield {name: [row[name] for row in rows] for name in rows[0]}
+        found = {name: [row[name] for row in rows] for name in rows[0]}
+        yield {**found, "start": found["t0"], "seconds": np.full(len(rows), float(tier))}
         after = (rows[-1]["layer"], rows[-1]["t0"])
-
-
-def _write(out: Path, batches: Iterator[dict[str, Any]]) -> int:
-    """Write batches of columns; the file appears under its name only when it is whole."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise InputError("the export needs pyarrow: pip install 'trimtab[tools]'") from None
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"--out {out}: there is no folder {out.absolute().parent}; make it first")
-    unfinished = out.with_name(f"{out.name}.unfinished")
-    writer = None
-    rows = 0
-    try:
-        for batch in batches:
-            if not batch:
-                continue
-            found = pa.table(batch, schema=None if writer is None else writer.schema)
-            if writer is None:
-                found = found.cast(_nullable(pa, found.schema))
-                writer = pq.ParquetWriter(unfinished, found.schema, compression="zstd")
-            writer.write_table(found)
-            rows += found.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is None:
-        raise InputError("nothing is stored in this span")
-    unfinished.replace(out)
-    return rows
-
-
-def _nullable(pa: Any, schema: Any) -> Any:
-    """A column that is all empty in the first batch holds numbers later."""
-    return pa.schema(
-        [
-            pa.field(field.name, pa.float64() if pa.types.is_null(field.type) else field.type)
-            for field in schema
-        ]
-    )

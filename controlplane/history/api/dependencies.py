@@ -10,6 +10,8 @@ from controlplane.auth.roles import Principal, Role
 from controlplane.errors import NotFoundError
 from controlplane.history.history import History
 from controlplane.history.tiers import Span, checked_span
+from controlplane.history.window import EngineWindow
+from controlplane.moment import Moment
 
 DEFAULT_SPAN_SECONDS = 900.0
 
@@ -28,11 +30,12 @@ def _history(request: Request) -> History:
 Stored = Annotated[History, Depends(_history)]
 Viewer = Annotated[Principal, Depends(require(Role.VIEWER))]
 Operator = Annotated[Principal, Depends(require(Role.OPERATOR))]
+_SAID = "unix seconds, or ISO 8601 with an offset (2026-11-29T12:00:00Z)"
 Start = Annotated[
-    float | None,
-    Query(description="First second of the span, unix; by default 900 s before its end"),
+    Moment | None,
+    Query(description=f"First moment of the span: {_SAID}; by default 900 s before its end"),
 ]
-End = Annotated[float | None, Query(description="End of the span, unix; by default now")]
+End = Annotated[Moment | None, Query(description=f"End of the span: {_SAID}; by default now")]
 
 
 def span_of(history: History, start: float | None, end: float | None) -> Span:
@@ -56,3 +59,19 @@ def known(history: History, engine_id: str) -> str:
             f"engine {engine_id!r} has sent no frame", field="engine_id", value=engine_id
         )
     return engine_id
+
+
+def summed(window: EngineWindow | None, span: Span) -> EngineWindow:
+    """The sum over a span, where there is one.
+
+    Raises:
+        NotFoundError: no frame is stored in the span.
+    """
+    if window is None:
+        raise no_frame(span.start)
+    return window
+
+
+def no_frame(start: float | None) -> NotFoundError:
+    """What a sum over a span without frames is answered with."""
+    return NotFoundError("no frame is stored in this span", field="start", value=start)

@@ -1,6 +1,7 @@
 """The engines that sent frames."""
 
 from fastapi import APIRouter
+from pydantic import Field
 
 from contract.frame import FrameHeader
 from controlplane.history.api.dependencies import Answer, Stored, Viewer
@@ -10,26 +11,24 @@ router = APIRouter(tags=["engines"])
 
 
 class EngineView(Answer):
-    """An engine that sent frames, by its newest one.
+    """An engine that sent frames, by its newest one."""
 
-    `observe_only` is the kind of an engine that is read by its metrics and never acted on. Nothing
-    of its experts, ranks and config is known: these are null then.
-    """
-
-    engine_id: str
-    observe_only: str | None
-    group: str
-    model: str
-    simulated: bool
-    boot_id: str
-    newest_ended: float
-    age_seconds: float
-    layers: int | None
-    experts: int | None
-    top_k: int | None
-    ranks: int | None
-    config_generation: int | None
-    live_bias: str | None
+    engine_id: str = Field(description="The engine")
+    observe_only: str | None = Field(
+        description="Kind of an engine that is read by its metrics and never acted on; else null"
+    )
+    group: str = Field(description="EP group, as the frame says")
+    model: str = Field(description="Name of the model")
+    simulated: bool = Field(description="Whether a simulation wrote the frame")
+    boot_id: str = Field(description="Run of the engine")
+    newest_ended: float = Field(description="End of the newest frame, unix seconds")
+    age_seconds: float = Field(description="Seconds from there to now")
+    layers: int | None = Field(description="MoE layers; like sizes and config null if observe-only")
+    experts: int | None = Field(description="Logical experts of a layer")
+    top_k: int | None = Field(description="Experts that a token is sent to in a layer")
+    ranks: int | None = Field(description="Expert-parallel ranks")
+    config_generation: int | None = Field(description="Generation of the runtime config")
+    live_bias: str | None = Field(description="Hash of the router bias that routes")
 
 
 @router.get("/engines")

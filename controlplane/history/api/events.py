@@ -1,14 +1,12 @@
 """What happened: config and bias timeline, gaps, boots, bias snapshots, pinned incidents."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
 from controlplane.db.base import LARGEST_INTEGER
 from controlplane.history.api.dependencies import (
-    Answer,
     End,
     Operator,
     Start,
@@ -17,10 +15,19 @@ from controlplane.history.api.dependencies import (
     known,
     span_of,
 )
-from controlplane.history.frames import Gap
+from controlplane.history.api.event_answers import (
+    Boot,
+    Change,
+    GapList,
+    MadePin,
+    MissingFrames,
+    NewPin,
+    PinnedSpan,
+    Snapshot,
+    Timeline,
+)
 from controlplane.history.models import BiasSnapshot, ConfigChange, EngineBoot
 from controlplane.history.observed import measured
-from controlplane.history.pins import Pin
 
 router = APIRouter(tags=["events"])
 
@@ -28,80 +35,6 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 Cursor = Annotated[
     int | None, Query(ge=0, le=LARGEST_INTEGER, description="`cursor` of the page before")
 ]
-
-
-class Change(Answer):
-    """The config, bias, placement or freeze that a frame said differently from the one before."""
-
-    id: int
-    at: float
-    boot_id: str
-    sequence: int
-    generation: int
-    config_hash: str
-    config: dict[str, Any]
-    configured_bias: str | None
-    live_bias: str | None
-    lkg_bias: str | None
-    placement: str
-    frozen: bool
-
-
-class Timeline(Answer):
-    """Changes by time of arrival; `cursor` continues when there is more."""
-
-    changes: list[Change]
-    cursor: int | None
-
-
-class GapList(Answer):
-    """Missing frames that touch the span."""
-
-    frames_missing: int
-    gaps: list[Gap]
-
-
-class Boot(Answer):
-    """One run of an engine; of an observe-only one, the time that it was read without a long break.
-
-    `header` is the newest that told a change. Of an observe-only engine it has what was measured:
-    no config, no sizes of the model, and null or nothing for what its metrics lack.
-    """
-
-    boot_id: str
-    first_started: float
-    last_ended: float
-    frames: int
-    high_sequence: int
-    dropped_before: int
-    header: dict[str, Any]
-
-
-class Snapshot(Answer):
-    """A stored router bias, without its values."""
-
-    bias_hash: str
-    status: str
-    seen_at: float
-    stored: bool
-    info: dict[str, Any]
-
-
-class NewPin(BaseModel):
-    """A span to keep beyond retention."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    engine_id: str | None = Field(default=None, max_length=128)
-    started: float
-    ended: float
-    reason: str = Field(min_length=1, max_length=512)
-
-
-class MadePin(Answer):
-    """The id of a new pin."""
-
-    id: int
 
 
 @router.get("/engines/{engine_id}/timeline")
@@ -139,7 +72,10 @@ def gaps(
     """Frames known to be lost."""
     span = span_of(history, start, end)
     found = history.gaps(known(history, engine_id), span.start, span.end)
-    return GapList(frames_missing=sum(gap.frames for gap in found), gaps=found)
+    return GapList(
+        frames_missing=sum(gap.frames for gap in found),
+        gaps=[MissingFrames.model_validate(gap, from_attributes=True) for gap in found],
+    )
 
 
 @router.get("/engines/{engine_id}/boots")
@@ -172,18 +108,22 @@ def bias_snapshots(
             .order_by(table.seen_at.desc())
             .limit(limit)
         ).mappings().all()  # fmt: skip
+    if not rows:
+        known(history, engine_id)
     return [Snapshot.model_validate(dict(row)) for row in rows]
 
 
 @router.get("/pins")
-def list_pins(history: Stored, _viewer: Viewer) -> list[Pin]:
+def list_pins(history: Stored, _viewer: Viewer) -> list[PinnedSpan]:
     """Pinned incidents, newest first."""
-    return history.pins()
+    return [PinnedSpan.model_validate(pin, from_attributes=True) for pin in history.pins()]
 
 
 @router.post("/pins", status_code=201)
 def add_pin(history: Stored, operator: Operator, body: NewPin) -> MadePin:
     """Keep a span of one engine, or of all, beyond retention."""
+    if body.engine_id is not None:
+        known(history, body.engine_id)
     pin_id = history.pin(
         body.engine_id, body.started, body.ended, reason=body.reason, actor=operator.name
     )

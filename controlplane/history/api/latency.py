@@ -9,14 +9,15 @@ from contract import histograms
 from contract.frame import OPS, PARTS
 from controlplane.errors import InvalidInputError
 from controlplane.history.api.dependencies import (
-    Answer,
     End,
     Start,
     Stored,
     Viewer,
     known,
     span_of,
+    summed,
 )
+from controlplane.history.api.latency_answers import LatencyAnswer, QuantileAnswer, UnderAnswer
 from controlplane.history.latency import Cells, fraction_under, quantile
 from controlplane.history.observed import exact_bounds, observed_of
 from controlplane.history.window import EngineWindow
@@ -32,52 +33,6 @@ _BY_GENERATION: dict[str, tuple[str, tuple[float, ...]]] = {
     "step": ("step_time", histograms.STEP_SECONDS),
 }
 _TRANSFER = PARTS.index("transfer")
-
-
-class QuantileAnswer(Answer):
-    """One quantile in seconds, and the bounds of the cell that holds it.
-
-    Where it lies above the last bound that is known, `seconds` and `high` are null: it is more than
-    `low`. Without observations `low` is null too.
-    """
-
-    q: float
-    seconds: float | None
-    low: float | None
-    high: float | None
-
-
-class UnderAnswer(Answer):
-    """Share of observations at or under a threshold; exact when that is a bucket bound.
-
-    Otherwise the share lies between `low` and `high`, and `estimate` is interpolated.
-    """
-
-    seconds: float
-    low: float
-    high: float
-    estimate: float
-    exact: bool
-
-
-class LatencyAnswer(Answer):
-    """A merged histogram. `cells` has one count a bound, and one above the last.
-
-    Of an observe-only engine, `observed_from` is its kind, and the counts are exact only at
-    `exact_bounds` (as of its newest frame); at the others they are interpolated.
-    """
-
-    kind: str
-    observed_from: str | None
-    exact_bounds: list[float] | None
-    tiers: dict[int, int]
-    start: float
-    end: float
-    n: int
-    bounds: list[float]
-    cells: list[int]
-    quantiles: list[QuantileAnswer]
-    under: list[UnderAnswer]
 
 
 @router.get("/engines/{engine_id}/latency")
@@ -97,15 +52,12 @@ def latency(
     wanted = q or [0.5, 0.9, 0.99]
     if any(not 0 <= value <= 1 for value in wanted):
         raise InvalidInputError("q lies outside [0, 1]", field="q", value=wanted, bound=[0, 1])
-    (covered,) = history.sums(
-        [known(history, engine_id)], span_of(history, start, end), only=(name,)
-    )
-    cells = np.zeros(len(bounds) + 1, dtype=np.uint64)
-    if covered.window is not None:
-        cells = _merged(covered.window, name, kind, generation, cells)
-    header = None if covered.window is None else covered.window.header
-    exact = None if header is None else exact_bounds(header, name)
-    observed = None if header is None else observed_of(header)
+    span = span_of(history, start, end)
+    (covered,) = history.sums([known(history, engine_id)], span, only=(name,))
+    window = summed(covered.window, span)
+    cells = _merged(window, name, kind, generation, np.zeros(len(bounds) + 1, dtype=np.uint64))
+    exact = exact_bounds(window.header, name)
+    observed = observed_of(window.header)
     return LatencyAnswer(
         kind=kind, observed_from=None if observed is None else observed.kind,
         exact_bounds=None if exact is None else list(exact),

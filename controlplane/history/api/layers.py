@@ -8,53 +8,23 @@ from pydantic import Field
 from contract.runtime_config import CAPACITY_LADDER
 from controlplane.db.base import LARGEST_INTEGER
 from controlplane.errors import InvalidInputError
+from controlplane.history import series
 from controlplane.history.api.dependencies import (
-    Answer,
     End,
     Start,
     Stored,
     Viewer,
     known,
     span_of,
+    summed,
 )
-from controlplane.history.series import LAYER_COLUMNS, LAYER_TIERS, layer_rows
+from controlplane.history.api.layer_answers import LayerSeries, OverflowAnswer, RungOverflow
+from controlplane.history.series import LAYER_COLUMNS, LAYER_TIERS
 from controlplane.history.tiers import series_tier
 
 Number = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
 
 router = APIRouter(tags=["layers"])
-
-
-class LayerSeries(Answer):
-    """Rows of `layer`, `t0` and the asked columns, by layer and time.
-
-    `cursor` continues after the last row when there is more.
-    """
-
-    tier: int
-    columns: list[str]
-    rows: list[list[float | int | None]]
-    cursor: str | None
-
-
-class RungOverflow(Answer):
-    """Overflow that one capacity factor would have had."""
-
-    capacity_factor: str
-    overflow: int
-    ratio: float | None
-    by_layer: list[int]
-
-
-class OverflowAnswer(Answer):
-    """Overflow before reroute, counted per step: at the live C, and at every rung."""
-
-    tiers: dict[int, int]
-    start: float
-    end: float
-    assignments: int
-    overflow: int
-    rungs: list[RungOverflow]
 
 
 @router.get("/engines/{engine_id}/layers")
@@ -70,20 +40,23 @@ def layer_series(
     limit: Annotated[int, Query(ge=1, le=20_000)] = 5000,
     cursor: Annotated[str | None, Query(pattern=r"^\d{1,4}:\d{1,12}$")] = None,
 ) -> LayerSeries:
-    """Load skew, overflow and all-to-all of layers over time, from `layer_summary`."""
+    """Load skew, overflow and all-to-all of layers over time, up to the newest frame.
+
+    An interval that ends after `until` is partial.
+    """
     span = span_of(history, start, end)
     columns = _columns(column)
     chosen = series_tier(span, LAYER_TIERS) if tier == "auto" else int(tier)
-    with history.database.read() as session:
-        rows = layer_rows(
-            session, known(history, engine_id), span, tier=chosen, layers=layer or [],
-            columns=columns, after=_parsed(cursor), limit=limit + 1,
-        )  # fmt: skip
-    more = len(rows) > limit
-    kept = rows[:limit]
+    found = series.layer_series(
+        history, known(history, engine_id), span, tier=chosen, layers=layer or [],
+        columns=columns, after=_parsed(cursor), limit=limit + 1,
+    )  # fmt: skip
+    more = len(found.rows) > limit
+    kept = found.rows[:limit]
     names = ["layer", "t0", *columns]
     return LayerSeries(
-        tier=chosen, columns=names, rows=[[row[name] for name in names] for row in kept],
+        tier=chosen, until=found.until, columns=names,
+        rows=[[row[name] for name in names] for row in kept],
         cursor=f"{kept[-1]['layer']}:{kept[-1]['t0']}" if more else None,
     )  # fmt: skip
 
@@ -93,12 +66,11 @@ def overflow(
     history: Stored, _viewer: Viewer, engine_id: str, start: Start = None, end: End = None
 ) -> OverflowAnswer:
     """Overflow at the live capacity factor and at every rung of the ladder."""
+    span = span_of(history, start, end)
     (covered,) = history.sums(
-        [known(history, engine_id)], span_of(history, start, end),
-        only=("assignments", "overflow", "overflow_at_rung"),
-    )  # fmt: skip
-    window = covered.window
-    arrays = window.arrays if window else {}
+        [known(history, engine_id)], span, only=("assignments", "overflow", "overflow_at_rung")
+    )
+    arrays = summed(covered.window, span).arrays
     total = int(arrays["assignments"].sum()) if "assignments" in arrays else 0
     at_rung = arrays.get("overflow_at_rung")
     rungs = []

@@ -4,18 +4,24 @@ from typing import Annotated, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query, Response
-from pydantic import Field
 
 from controlplane.errors import InvalidInputError, NotFoundError
 from controlplane.history import load_matrix
 from controlplane.history.api.dependencies import (
-    Answer,
     End,
     Start,
     Stored,
     Viewer,
     known,
+    no_frame,
     span_of,
+)
+from controlplane.history.api.load_answers import (
+    ExpertRank,
+    ExpertSeries,
+    LoadAnswer,
+    Point,
+    RankedAnswer,
 )
 from controlplane.history.history import History
 from controlplane.history.load_matrix import LoadMatrix
@@ -30,61 +36,14 @@ Phase = Annotated[
 _ONLY = ("assignments",)
 
 
-class LoadAnswer(Answer):
-    """An expert-load matrix.
-
-    `tiers` says how many stored intervals of each length (seconds; 1 = frames) were summed;
-    `start` and `end` what they cover.
-    """
-
-    engines: list[str]
-    tiers: dict[int, int]
-    start: float
-    end: float
-    frames: int
-    layers: int
-    experts: int
-    counts: list[list[int]]
-
-
-class ExpertRank(Answer):
-    """One expert of one layer with its share of the layer's assignments."""
-
-    layer: int
-    expert: int
-    assignments: int
-    share_ratio: float
-    over_mean_ratio: float
-
-
-class RankedAnswer(Answer):
-    """Experts in order of their load relative to their layer's mean."""
-
-    tiers: dict[int, int]
-    start: float
-    end: float
-    experts: list[ExpertRank]
-
-
-class Point(Answer):
-    """Assignments of one interval that starts at `t0`."""
-
-    t0: float
-    assignments: int
-    share_ratio: float | None
-
-
-class ExpertSeries(Answer):
-    """One expert over time; `cursor` continues after the last point when there is more."""
-
-    tier: int
-    points: list[Point]
-    cursor: float | None = Field(default=None, description="Send as `start` to go on")
-
-
 @router.get(
     "/load",
-    responses={200: {"content": {load_matrix.MEDIA_TYPE: {}}}},
+    responses={
+        200: {
+            "description": f"The matrix. With `format=binary`: {load_matrix.LAYOUT}",
+            "content": {load_matrix.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
     response_model=LoadAnswer,
 )
 def load(
@@ -105,7 +64,7 @@ def load(
     windows, tiers = _windows(history, engines, start, end)
     matrix = load_matrix.of_windows(windows, phase)
     if matrix is None:
-        raise NotFoundError("no frame is stored in this span", field="start", value=start)
+        raise no_frame(start)
     if format == "binary":
         return Response(load_matrix.to_bytes(matrix), media_type=load_matrix.MEDIA_TYPE)
     answer = LoadAnswer(
@@ -132,7 +91,7 @@ def ranked_experts(
     windows, tiers = _windows(history, [known(history, engine_id)], start, end)
     matrix = load_matrix.of_windows(windows, phase)
     if matrix is None:
-        raise NotFoundError("no frame is stored in this span", field="start", value=start)
+        raise no_frame(start)
     return RankedAnswer(
         tiers=tiers, start=matrix.start, end=matrix.end,
         experts=_ranked(matrix, layer, bottom=order == "bottom", limit=limit),
@@ -150,18 +109,23 @@ def one_expert(
     end: End = None,
     limit: Annotated[int, Query(ge=1, le=2000)] = 500,
 ) -> ExpertSeries:
-    """One expert's assignments and share of its layer, interval by interval."""
+    """One expert's assignments and share of its layer by interval, up to the newest frame.
+
+    An interval that ends after `until` is partial.
+    """
     span = span_of(history, start, end)
-    tier, found = expert_series(
+    series = expert_series(
         history, known(history, engine_id), span, layer=layer, expert=expert, limit=limit + 1
     )
     points = [
-        Point(t0=t0, assignments=mine, share_ratio=mine / total if total else None)
-        for t0, mine, total in found[:limit]
-    ]
-    return ExpertSeries(
-        tier=tier, points=points, cursor=found[limit][0] if len(found) > limit else None
-    )
+        Point(
+            t0=point.t0, assignments=point.assignments,
+            share_ratio=point.assignments / point.of_layer if point.of_layer else None,
+        )
+        for point in series.points[:limit]
+    ]  # fmt: skip
+    cursor = series.points[limit].t0 if len(series.points) > limit else None
+    return ExpertSeries(tier=series.tier, until=series.until, points=points, cursor=cursor)
 
 
 def _engines(history: History, engine: str | None, group: str | None) -> list[str]:

@@ -1,6 +1,8 @@
 // Time charts of an engine with uPlot: units on every axis, the objective dashed, changes dotted.
 // An arrow up: the truth lies above the last bound of what measures it, the line is at that bound.
 
+import { ChartKeys } from "./chart_keys.js";
+
 const seconds = (v) => (v == null ? "–" : v < 1e-3 ? `${+(v * 1e6).toPrecision(3)} µs` : v < 1 ? `${+(v * 1e3).toPrecision(3)} ms` : `${+v.toPrecision(3)} s`);
 const percent = (v) => (v == null ? "–" : `${+(100 * v).toPrecision(3)} %`);
 const utc = (at) => new Date(at * 1000).toISOString(); // ISO 8601, 24 hours, whatever the locale
@@ -14,7 +16,7 @@ const SHOWN = {
   ttft: { unit: "TTFT", text: seconds, line: "ttft", of: [["p50", "ttft_p50"], ["p99", "ttft_p99"]] },
   tpot: { unit: "TPOT", text: seconds, line: "tpot", of: [["p50", "tpot_p50"], ["p99", "tpot_p99"]] },
   overflow: { unit: "% of assignments", text: percent, line: "overflow", of: [["all layers", "overflow"], ["worst layer", "overflow_worst_layer"]] },
-  load_cv: { unit: "std ÷ mean of experts", text: plain, line: "load_cv", of: [["mean layer", "load_cv_mean"], ["worst layer", "load_cv_worst_layer"]] },
+  load_cv: { unit: "std ÷ mean of experts", says: " (std ÷ mean)", text: plain, line: "load_cv", of: [["mean layer", "load_cv_mean"], ["worst layer", "load_cv_worst_layer"]] },
   step: { unit: "step time", text: seconds, of: [["p50", "step_p50"], ["p99", "step_p99"]] },
   a2a: { unit: "all-to-all, p99", text: seconds, of: [["dispatch", "dispatch_p99"], ["combine", "combine_p99"], ["dispatch wait", "dispatch_wait_p99"]] },
   rate: { unit: "tokens/s", text: plain, of: [["tokens/s", "tokens_per_second"]] },
@@ -31,6 +33,23 @@ function arrow(ctx, x, y, size) {
   ctx.lineTo(x, y - 1.6 * size);
   ctx.lineTo(x + size, y);
   ctx.fill();
+}
+
+// The dashed line in words; nothing where there is none.
+function lineOf(chart, data) {
+  const limit = chart.line && data.lines[chart.line];
+  return limit ? `${chart.line === "load_cv" ? "threshold" : "objective"} ${chart.text(limit)}` : "";
+}
+
+// A point in words: its time, and the values of the series that are shown.
+function pointOf(chart, data, plot, index) {
+  const at = data.t[index];
+  const values = chart.of.map(([label, name], k) => {
+    const value = data.series[name][index];
+    const above = (data.more[name] || []).includes(index) ? "more than " : "";
+    return plot.series[k + 1].show && `${label} ${value == null ? "not measured" : `${above}${chart.text(value)}${chart.says || ""}`}`;
+  });
+  return `${day(at)} ${clock(at, 0)} UTC: ${values.filter(Boolean).join(", ") || "every series is hidden"}`;
 }
 
 function overlay(chart, data, more) {
@@ -75,7 +94,7 @@ function overlay(chart, data, more) {
       ctx.font = `${11 * ratio}px system-ui, sans-serif`;
       ctx.textAlign = "right";
       ctx.textBaseline = "bottom";
-      ctx.fillText(`${chart.line === "load_cv" ? "threshold" : "objective"} ${chart.text(limit)}`, bbox.left + bbox.width - 4 * ratio, y - 2 * ratio);
+      ctx.fillText(lineOf(chart, data()), bbox.left + bbox.width - 4 * ratio, y - 2 * ratio);
     }
     ctx.restore();
   };
@@ -110,8 +129,18 @@ export class Charts {
     this.plots = new Map();
     this.more = new Map();
     this.busy = false;
+    this.keys = this.figures.map((figure) => this.keysOf(figure));
     new ResizeObserver(() => this.fit()).observe(root);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.rebuild());
+  }
+
+  keysOf(figure) {
+    const chart = SHOWN[figure.dataset.chart];
+    const plot = () => this.plots.get(figure);
+    return new ChartKeys(figure, {
+      plot, data: () => this.data, limit: () => lineOf(chart, this.data),
+      values: (index) => pointOf(chart, this.data, plot(), index), names: chart.of.map(([label]) => label),
+    });
   }
 
   async refresh() {
@@ -119,24 +148,37 @@ export class Charts {
     this.busy = true;
     try {
       const answer = await fetch(this.url, { headers: { Accept: "application/json" } });
-      if (answer.ok) { this.data = await answer.json(); this.draw(); }
+      if (answer.ok) {
+        const before = this.data;
+        this.data = await answer.json();
+        this.draw(before);
+      }
     } finally {
       this.busy = false;
     }
   }
 
-  draw() {
+  draw(before = this.data) {
     for (const figure of this.figures) {
       const chart = SHOWN[figure.dataset.chart];
       const [columns, more] = this.columns(chart);
       this.more.set(figure, more);
       const plot = this.plots.get(figure);
-      if (plot) plot.setData(columns);
+      if (plot) this.renew(plot, columns, before);
       else {
         const box = figure.querySelector(".plot");
         this.plots.set(figure, new window.uPlot(options(chart, box.clientWidth, () => this.data, () => this.more.get(figure)), columns, box));
       }
     }
+    for (const keys of this.keys) keys.place();
+  }
+
+  // A part that was zoomed into stays while data come in.
+  renew(plot, columns, before) {
+    const { min, max } = plot.scales.x;
+    const zoomed = min > before.start || max < before.end;
+    plot.setData(columns, !zoomed);
+    if (zoomed) plot.setScale("x", { min, max });
   }
 
   // A missing point breaks the line: gaps are shown as gaps. Gives also, for each line, the rows

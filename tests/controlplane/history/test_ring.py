@@ -59,6 +59,43 @@ def test_newly_missing_frames_are_counted_once(history):
     assert again.newly_missing == {"e0": 0}
 
 
+def test_an_engine_that_ran_before_has_no_gap(history):
+    # A fresh control plane, beside engines that are a quarter of an hour old.
+    appended = history.append([received(make_frame(i)) for i in (884, 885)])
+    assert appended.newly_missing == {"e0": 0}
+    assert history.gaps("e0", 0.0, START + 2000) == []
+    window = history.window("e0", START + 880, START + 890)
+    assert window is not None
+    assert window.missing == 0
+
+
+def test_what_an_engine_dropped_before_its_first_frame_is_a_gap_of_that_time(history):
+    history.append([received(make_frame(884))])
+    appended = history.append([received(make_frame(885, dropped_before=20))])
+    assert appended.newly_missing == {"e0": 20}
+    (gap,) = history.gaps("e0", 0.0, START + 2000)
+    assert (gap.first_sequence, gap.last_sequence) == (864, 883)
+    assert (gap.started, gap.ended) == (START + 864, START + 884)
+    again = history.append([received(make_frame(i, dropped_before=20)) for i in (885, 886)])
+    assert again.outcomes == [Outcome.DUPLICATE, Outcome.STORED]
+    assert again.newly_missing == {"e0": 0}
+
+
+def test_frames_from_before_the_first_are_stored_once(history):
+    assert _append(history, 884, 885) == [Outcome.STORED] * 2
+    restarted = History(history.database, history.settings, history.clock)
+    assert _append(restarted, 882) == [Outcome.STORED]
+    assert _append(history, 882, 884, 883) == [
+        Outcome.DUPLICATE, Outcome.DUPLICATE, Outcome.STORED,
+    ]  # fmt: skip
+    assert history.gaps("e0", 0.0, START + 2000) == []
+
+
+def test_a_sequence_that_begins_anew_below_the_first_is_refused(history):
+    _append(history, 884, 885)
+    assert _append(history, 0, started=START + 886) == [Outcome.RESET]
+
+
 def test_a_new_boot_starts_its_own_sequence(history):
     _append(history, 0, 1)
     assert _append(history, 0, boot_id="boot-b", started=START + 2) == [Outcome.STORED]

@@ -18,7 +18,8 @@ def test_new_and_duplicate_agree_with_a_set(order):
         assert (arrival is Arrival.DUPLICATE) == (sequence in seen)
         seen.add(sequence)
         missing = {s for hole in state.holes for s in range(hole.first, hole.last + 1)}
-        assert missing == set(range(max(seen))) - seen
+        assert missing == set(range(min(seen), max(seen))) - seen
+        assert state.first == min(seen)
         assert state.missing == len(missing)
         assert state.high == max(seen)
 
@@ -49,12 +50,6 @@ def test_a_late_frame_splits_its_hole():
     assert [(hole.first, hole.last) for hole in state.holes] == [(1, 1), (3, 3)]
 
 
-def test_a_boot_that_starts_late_lacks_its_first_frames():
-    state, arrival = BootSequence().admit(2, 50.0, 51.0, NOW)
-    assert arrival is Arrival.AFTER_HOLE
-    assert state.missing == 2
-
-
 CLOCKS = st.sampled_from([0.0, 900.0, 990.0, 1_000.0, 1_010.0, 5_000.0])
 
 
@@ -70,10 +65,10 @@ def test_no_hole_ends_before_it_starts_whatever_clocks_say(frames):
 def test_a_hole_lies_beside_the_neighbour_whose_clock_is_right():
     state, _ = BootSequence().admit(9, 949.0, 950.0, NOW)
     set_back, _ = state.admit(20, 0.0, 1.0, NOW)
-    assert [(hole.started, hole.ended) for hole in set_back.holes[1:]] == [(950.0, 960.0)]
+    assert [(hole.started, hole.ended) for hole in set_back.holes] == [(950.0, 960.0)]
     state, _ = BootSequence().admit(9, 9_000.0, 9_001.0, NOW)
     set_right, _ = state.admit(20, 990.0, 991.0, NOW)
-    assert [(hole.started, hole.ended) for hole in set_right.holes[1:]] == [(980.0, 990.0)]
+    assert [(hole.started, hole.ended) for hole in set_right.holes] == [(980.0, 990.0)]
 
 
 def test_a_hole_before_a_clock_far_ahead_ends_by_now():
@@ -92,9 +87,10 @@ def test_a_hole_takes_a_frame_of_its_time_alone():
         assert state.admit(2, started, started + 1.0, NOW)[1] is Arrival.LATE
 
 
-def test_first_frames_that_come_late_started_as_long_before_as_they_take():
+def test_a_dropped_frame_that_comes_after_all_started_about_when_it_must_have():
     state, _ = BootSequence().admit(500, 900.0, 901.0, NOW)
-    assert state.admit(0, 400.0, 401.0, NOW)[1] is Arrival.LATE
+    state = state.with_dropped(500, 1.0)
+    assert state.admit(0, 400.0, 401.0, NOW)[1] is Arrival.BEFORE_FIRST
     assert state.admit(0, 300.0, 301.0, NOW)[1] is Arrival.MISPLACED
 
 
@@ -103,3 +99,62 @@ def test_an_engine_makes_no_more_than_ten_frames_a_second_and_a_day_of_them_may_
     assert can_have_made(10 * day, 0.0)
     assert not can_have_made(10 * day + 1, -5.0)
     assert can_have_made(20 * day, float(day))
+
+
+def _first_seen_at_900() -> BootSequence:
+    state, arrival = BootSequence().admit(900, 5000.0, 5001.0, NOW)
+    assert arrival is Arrival.NEXT
+    return state
+
+
+def test_frames_before_the_first_that_came_are_not_missing():
+    state, arrival = _first_seen_at_900().admit(901, 5001.0, 5002.0, NOW)
+    assert arrival is Arrival.NEXT
+    assert state.holes == ()
+
+
+def test_what_the_engine_says_it_dropped_before_is_missing_with_its_time():
+    state = _first_seen_at_900().with_dropped(60, 1.0)
+    (hole,) = state.holes
+    assert (hole.first, hole.last, hole.started, hole.ended) == (840, 899, 4940.0, 5000.0)
+    assert state.with_dropped(60, 1.0) == state
+    (longer,) = state.with_dropped(100, 1.0).holes
+    assert (longer.first, longer.last, longer.started) == (800, 899, 4900.0)
+    (whole,) = state.with_dropped(5000, 1.0).holes
+    assert (whole.first, whole.last) == (0, 899)
+
+
+def test_drops_that_holes_explain_are_not_counted_twice():
+    state, _ = _first_seen_at_900().admit(910, 5010.0, 5011.0, NOW)
+    assert state.with_dropped(9, 1.0) == state
+    more = state.with_dropped(12, 1.0)
+    assert [(hole.first, hole.last) for hole in more.holes] == [(897, 899), (901, 909)]
+
+
+def test_an_earlier_frame_is_new_and_what_lies_between_is_missing():
+    state, arrival = _first_seen_at_900().admit(897, 4997.0, 4998.0, NOW)
+    assert arrival is Arrival.BEFORE_FIRST
+    (hole,) = state.holes
+    assert (hole.first, hole.last, hole.started, hole.ended) == (898, 899, 4998.0, 5000.0)
+    again, arrival = state.admit(897, 4997.0, 4998.0, NOW)
+    assert (again, arrival) == (state, Arrival.DUPLICATE)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=40))
+def test_drops_before_the_first_frame_leave_holes_sound(arrivals):
+    state = BootSequence()
+    seen: set[int] = set()
+    for sequence, dropped in arrivals:
+        state, arrival = state.admit(sequence, float(sequence), sequence + 1.0, NOW)
+        assert (arrival is Arrival.DUPLICATE) == (sequence in seen)
+        seen.add(sequence)
+        state = state.with_dropped(dropped, 1.0)
+        missing = [s for hole in state.holes for s in range(hole.first, hole.last + 1)]
+        between = set(range(min(seen), max(seen))) - seen
+        assert len(missing) == len(set(missing)) == state.missing
+        assert missing == sorted(missing)
+        assert between <= set(missing)
+        assert all(s < min(seen) for s in set(missing) - between)
+        assert state.missing >= min(dropped, len(between) + min(seen))
+        assert all(hole.started <= hole.ended for hole in state.holes)

@@ -70,8 +70,15 @@ async def test_every_engine_says_that_it_is_simulated_and_wants_its_token(tmp_pa
             assert told.json()["engine_id"] == name
         refused = await client.get("/engines/a/admin/v1/config")
         assert refused.status_code == 401
-        metrics = await client.get("/engines/a/metrics", headers=ADMIN)
-        assert 'simulated="true"' in metrics.text
+
+
+async def test_metrics_are_open_on_loopback_and_say_that_they_are_simulated(tmp_path):
+    async with fleet_of(tmp_path, "a", "b") as (_, client):
+        for name in ("a", "b"):
+            metrics = await client.get(f"/engines/{name}/metrics")
+            assert metrics.status_code == 200
+            assert f'engine="{name}"' in metrics.text
+            assert 'simulated="true"' in metrics.text
 
 
 async def test_a_config_takes_effect_between_two_ticks_on_every_rank(tmp_path):

@@ -1,12 +1,16 @@
 """`trimtab history export`."""
 
+from datetime import UTC, datetime
+
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 from controlplane.db.database import open_database
-from tests.support.frames import START
+from controlplane.history.series import LAYER_COLUMNS
+from tests.support.frames import START, make_frame, received
 from tests.support.history import filled
 from trimtab.commands.history import command
 
@@ -49,6 +53,60 @@ def test_layers_are_one_row_an_interval(stored, tmp_path):
     result, out = _export(tmp_path, "--table", "layers", start="2023-11-14T22:14")
     assert result.exit_code == 0, result.output
     assert pq.read_table(out).num_rows == 4
+
+
+@pytest.mark.parametrize(("tier", "seconds"), [("1", 10), ("10", 10), ("60", 60)])
+def test_loads_are_typed_alike_in_every_tier(stored, tmp_path, tier, seconds):
+    _, out = _export(tmp_path, "--tier", tier)
+    table = pq.read_table(out)
+    text = pa.dictionary(pa.int32(), pa.string())
+    assert table.schema.remove_metadata() == pa.schema(
+        {
+            "t0": pa.timestamp("us", tz="UTC"), "seconds": pa.float64(), "engine": text,
+            "phase": text, "layer": pa.int32(), "expert": pa.int32(), "assignments": pa.int64(),
+        }
+    )  # fmt: skip
+    assert table["t0"][0].as_py() == datetime.fromtimestamp(START, UTC)
+    assert set(table["seconds"].to_pylist()) == {seconds}
+    assert set(table["engine"].to_pylist()) == {"e0"}
+
+
+def test_layers_have_times_and_lengths_too(stored, tmp_path):
+    _, out = _export(tmp_path, "--table", "layers")
+    table = pq.read_table(out)
+    assert table.schema.field("t0").type == pa.timestamp("us", tz="UTC")
+    assert table.schema.field("assignments").type == pa.int64()
+    assert table.schema.field("load_cv_ratio").type == pa.float64()
+    assert table.column_names[-len(LAYER_COLUMNS) :] == list(LAYER_COLUMNS)
+    assert set(table["seconds"].to_pylist()) == {60}
+    assert set(table["engine"].to_pylist()) == {"e0"}
+
+
+def test_a_file_says_what_it_is_of(stored, tmp_path):
+    stored.append([received(make_frame(18, started=START + 180, config_generation=2, experts=8))])
+    _, out = _export(tmp_path, "--tier", "10", start="2023-11-14T22:14", end=START + 300)
+    metadata = pq.read_schema(out).metadata
+    assert {key.decode(): value.decode() for key, value in metadata.items()} == {
+        "trimtab.engine": "e0", "trimtab.model": "tiny", "trimtab.table": "loads",
+        "trimtab.tier": "10", "trimtab.config_generations": "1,2",
+        "trimtab.start": "2023-11-14T22:14:00Z", "trimtab.end": "2023-11-14T22:19:00Z",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tier", "start", "end", "said"),
+    [
+        ("60", 0, 120, ["22:14:00Z to 2023-11-14T22:16:00Z"]),
+        ("60", 30, 120, ["covers 2023-11-14T22:14:00Z", "begins before the start"]),
+        ("60", 0, 600, ["to 2023-11-14T22:16:00Z", "nothing is stored", "--tier 1 has them"]),
+        ("1", 0, 600, ["to 2023-11-14T22:17:00Z", "no frame is stored"]),
+    ],
+)
+def test_the_export_says_what_it_covers(stored, tmp_path, tier, start, end, said):
+    result, _ = _export(tmp_path, "--tier", tier, start=START + start, end=START + end)
+    assert all(part in result.output for part in said), result.output
+    whole = start == 0 and end == 120
+    assert ("stored" in result.output or "before" in result.output) != whole
 
 
 @pytest.mark.parametrize(

@@ -1,83 +1,20 @@
 """The query API over a history of frames, sealed minutes and hours."""
 
 import struct
+from datetime import datetime
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
-from contract.frame import ARRAYS
-from controlplane.app import create_app
-from controlplane.clock import ManualClock
 from controlplane.history.upkeep import Upkeep
-from controlplane.settings import load_settings
-from tests.support.frames import START, make_frame, received
+from tests.support.frames import START
 
-ADMIN = "tt_admin-secret-16"
 BASE = START - START % 3600
-NAMES = tuple(name for name, spec in ARRAYS.items() if spec.every_second)
 
 
-@pytest.fixture
-def clock():
-    return ManualClock(BASE)
-
-
-@pytest.fixture
-def app(database_url, clock):
-    return create_app(
-        load_settings(database_url=database_url, auth={"admin_token": ADMIN}), clock=clock
-    )
-
-
-@pytest.fixture
-def client(app):
-    with TestClient(app, headers={"Authorization": f"Bearer {ADMIN}"}) as client:
-        yield client
-
-
-@pytest.fixture
-def send(app, clock):
-    rng = np.random.default_rng(3)
-
-    def send(
-        seconds: int, *, engines=("e0", "e1"), first=0, every=1, **more
-    ) -> dict[str, np.ndarray]:
-        """Frames of `seconds`, sealed as time passes; gives the sum of each engine's loads.
-
-        Each frame covers `every` seconds.
-        """
-        plane = app.state.plane
-        upkeep = Upkeep(plane.history)
-        totals: dict[str, np.ndarray] = {}
-        for start in range(first, first + seconds, 60):
-            batch = [
-                make_frame(i // every, engine_id=engine, started=BASE + i, fill=6, rng=rng,
-                           experts=8, arrays=NAMES, interval_seconds=every, **more)
-                for engine in engines
-                for i in range(start, min(start + 60, first + seconds), every)
-            ]  # fmt: skip
-            plane.history.append([received(frame) for frame in batch])
-            for frame in batch:
-                load = frame.arrays["assignments"].astype(np.int64)
-                engine = frame.header.engine_id
-                totals[engine] = totals.get(engine, 0) + load
-            clock.advance(min(60, first + seconds - start))
-            upkeep.seal()
-        return totals
-
-    return send
-
-
-def _get(client, path, **params):
-    response = client.get(f"/api/v1{path}", params=params)
-    assert response.status_code == 200, response.text
-    return response.json()
-
-
-def test_engines_are_listed_by_their_newest_frame(client, send):
+def test_engines_are_listed_by_their_newest_frame(send, get):
     send(5)
-    listed = _get(client, "/engines")
+    listed = get("/engines")
     assert [view["engine_id"] for view in listed] == ["e0", "e1"]
     assert listed[0]["age_seconds"] == 0
     assert (listed[0]["layers"], listed[0]["experts"]) == (2, 8)
@@ -86,47 +23,47 @@ def test_engines_are_listed_by_their_newest_frame(client, send):
 @pytest.mark.parametrize(
     ("seconds", "tiers"), [(90, {"1": 9}), (600, {"60": 9, "1": 6}), (590, {"60": 9, "1": 5})]
 )
-def test_a_matrix_is_exact_and_fresh_whatever_the_tier(client, send, seconds, tiers):
+def test_a_matrix_is_exact_and_fresh_whatever_the_tier(send, seconds, tiers, get):
     total = send(seconds, every=10)["e0"]
-    answer = _get(client, "/load", engine="e0", start=BASE, end=BASE + seconds)
+    answer = get("/load", engine="e0", start=BASE, end=BASE + seconds)
     assert answer["counts"] == total.sum(axis=0).tolist()
     assert answer["frames"] == seconds // 10
     assert answer["tiers"] == tiers
     assert (answer["start"], answer["end"]) == (BASE, BASE + seconds)
 
 
-def test_one_phase_can_be_asked_for(client, send):
+def test_one_phase_can_be_asked_for(send, get):
     total = send(30)["e0"]
-    answer = _get(client, "/load", engine="e0", start=BASE, end=BASE + 30, phase="decode")
+    answer = get("/load", engine="e0", start=BASE, end=BASE + 30, phase="decode")
     assert answer["counts"] == total[1].tolist()
 
 
-def test_an_hour_is_taken_from_the_hourly_sum(client, app, clock, send):
+def test_an_hour_is_taken_from_the_hourly_sum(app, clock, send, get):
     total = send(3600, engines=("e0",), every=60)["e0"]
     clock.advance(600)
     upkeep = Upkeep(app.state.history)
     upkeep.seal()
     assert upkeep.roll_hours() == 1
-    answer = _get(client, "/load", engine="e0", start=BASE, end=BASE + 3600)
+    answer = get("/load", engine="e0", start=BASE, end=BASE + 3600)
     assert answer["tiers"] == {"3600": 1}
     assert answer["counts"] == total.sum(axis=0).tolist()
 
 
-def test_the_fleet_is_the_sum_of_its_engines_up_to_the_newest_sealed_minute(client, send):
+def test_the_fleet_is_the_sum_of_its_engines_up_to_the_newest_sealed_minute(send, get):
     totals = send(120, every=10)
     send(60, first=120, every=10)
-    answer = _get(client, "/load", start=BASE)
+    answer = get("/load", start=BASE)
     assert answer["engines"] == ["e0", "e1"]
     assert (answer["end"], answer["tiers"]) == (BASE + 120, {"60": 4})
     assert answer["counts"] == sum(total.sum(axis=0) for total in totals.values()).tolist()
 
 
-def test_groups_are_apart_and_different_shapes_are_not_added(client, send):
+def test_groups_are_apart_and_different_shapes_are_not_added(client, send, get):
     send(30, engines=("e0",))
     send(30, engines=("e9",), group="other", layers=3)
     both = client.get("/api/v1/load", params={"start": BASE, "end": BASE + 30})
     assert both.status_code in (404, 409)
-    one = _get(client, "/load", group="other", start=BASE, end=BASE + 30)
+    one = get("/load", group="other", start=BASE, end=BASE + 30)
     assert (one["engines"], one["layers"]) == (["e9"], 3)
     assert client.get("/api/v1/load", params={"group": "none"}).status_code == 404
 
@@ -148,56 +85,18 @@ def test_the_binary_form_holds_the_same_numbers(client, send):
     assert np.array_equal(values, total.sum(axis=0))
 
 
-def test_top_and_bottom_experts_are_relative_to_their_layer(client, send):
+def test_top_and_bottom_experts_are_relative_to_their_layer(get, send):
     total = send(30)["e0"].sum(axis=0)
-    top = _get(client, "/engines/e0/experts", start=BASE, end=BASE + 30, layer=1, limit=2)
-    bottom = _get(
-        client, "/engines/e0/experts", start=BASE, end=BASE + 30, layer=1, limit=1, order="bottom"
-    )
+    top = get("/engines/e0/experts", start=BASE, end=BASE + 30, layer=1, limit=2)
+    bottom = get("/engines/e0/experts", start=BASE, end=BASE + 30, layer=1, limit=1, order="bottom")
     assert top["experts"][0]["expert"] == int(total[1].argmax())
     assert bottom["experts"][0]["expert"] == int(total[1].argmin())
     assert top["experts"][0]["over_mean_ratio"] == pytest.approx(total[1].max() / total[1].mean())
 
 
-def test_one_expert_over_time_with_a_cursor(client, send):
-    total = send(180, engines=("e0",), every=2)["e0"]
-    send(60, engines=("e0",), first=180, every=2)
-    path = "/engines/e0/experts/1/3"
-    whole = _get(client, path, start=BASE, end=BASE + 120)
-    assert whole["tier"] == 10
-    first = _get(client, path, start=BASE, end=BASE + 120, limit=5)
-    assert len(first["points"]) == 5
-    rest = _get(client, path, start=first["cursor"], end=BASE + 120)
-    assert first["points"] + rest["points"] == whole["points"]
-    assert whole["cursor"] is None
-    assert 0 < sum(point["assignments"] for point in whole["points"]) < total[:, 1, 3].sum()
-    outside = client.get("/api/v1/engines/e0/experts/9/3", params={"start": BASE})
-    assert outside.status_code == 422
-
-
-def test_layers_over_time_with_columns_and_a_cursor(client, send):
-    send(240, engines=("e0",), every=10)
-    query = {"start": BASE, "end": BASE + 180, "column": ["assignments", "load_cv_ratio"]}
-    whole = _get(client, "/engines/e0/layers", **query)
-    assert whole["tier"] == 60
-    assert whole["columns"] == ["layer", "t0", "assignments", "load_cv_ratio"]
-    assert len(whole["rows"]) == 6
-    rows, cursor = [], None
-    while True:
-        page = _get(client, "/engines/e0/layers", **query, limit=4,
-                    **({"cursor": cursor} if cursor else {}))  # fmt: skip
-        rows += page["rows"]
-        cursor = page["cursor"]
-        if cursor is None:
-            break
-    assert rows == whole["rows"]
-    one = _get(client, "/engines/e0/layers", **query, layer=1)
-    assert one["rows"] == [row for row in whole["rows"] if row[0] == 1]
-
-
-def test_overflow_is_given_at_every_rung(client, send):
+def test_overflow_is_given_at_every_rung(send, get):
     send(30, engines=("e0",))
-    answer = _get(client, "/engines/e0/overflow", start=BASE, end=BASE + 30)
+    answer = get("/engines/e0/overflow", start=BASE, end=BASE + 30)
     assert [rung["capacity_factor"] for rung in answer["rungs"]][:2] == ["1", "1.1"]
     for rung in answer["rungs"]:
         assert rung["overflow"] == sum(rung["by_layer"])
@@ -207,9 +106,9 @@ def test_overflow_is_given_at_every_rung(client, send):
 @pytest.mark.parametrize(
     "kind", ["ttft", "tpot", "inter_token", "queue", "step", "dispatch", "combine"]
 )
-def test_latencies_have_quantiles_and_exact_shares(client, send, kind):
+def test_latencies_have_quantiles_and_exact_shares(send, kind, get):
     send(30, engines=("e0",))
-    answer = _get(client, "/engines/e0/latency", kind=kind, under=[0.05, 0.051],
+    answer = get("/engines/e0/latency", kind=kind, under=[0.05, 0.051],
                   start=BASE, end=BASE + 30)  # fmt: skip
     assert answer["n"] == sum(answer["cells"]) > 0
     assert [found["q"] for found in answer["quantiles"]] == [0.5, 0.9, 0.99]
@@ -218,46 +117,57 @@ def test_latencies_have_quantiles_and_exact_shares(client, send, kind):
     assert between["low"] <= between["high"]
 
 
-def test_latency_of_one_generation(client, send):
+def test_latency_of_one_generation(send, get):
     send(30, engines=("e0",), generations=(4, 3))
-    whole = _get(client, "/engines/e0/latency", kind="ttft", start=BASE, end=BASE + 30)
-    one = _get(client, "/engines/e0/latency", kind="ttft", start=BASE, end=BASE + 30, generation=4)
-    other = _get(client, "/engines/e0/latency", kind="ttft", start=BASE, end=BASE + 30,
+    whole = get("/engines/e0/latency", kind="ttft", start=BASE, end=BASE + 30)
+    one = get("/engines/e0/latency", kind="ttft", start=BASE, end=BASE + 30, generation=4)
+    other = get("/engines/e0/latency", kind="ttft", start=BASE, end=BASE + 30,
                  generation=3)  # fmt: skip
     assert 0 < one["n"] < whole["n"]
     assert one["n"] + other["n"] == whole["n"]
 
 
-def test_the_timeline_and_boots_say_what_changed(client, send):
+def test_the_timeline_and_boots_say_what_changed(send, get):
     send(30, engines=("e0",))
     send(30, engines=("e0",), first=30, config_generation=2, live_bias="c" * 64)
     span = {"start": BASE, "end": BASE + 100}
-    changes = _get(client, "/engines/e0/timeline", **span)["changes"]
+    changes = get("/engines/e0/timeline", **span)["changes"]
     assert [(change["at"], change["generation"]) for change in changes] == [
         (BASE, 1), (BASE + 30, 2),
     ]  # fmt: skip
-    page = _get(client, "/engines/e0/timeline", **span, limit=1)
-    rest = _get(client, "/engines/e0/timeline", **span, cursor=page["cursor"])
+    page = get("/engines/e0/timeline", **span, limit=1)
+    rest = get("/engines/e0/timeline", **span, cursor=page["cursor"])
     assert page["changes"] + rest["changes"] == changes
-    (boot,) = _get(client, "/engines/e0/boots")
+    (boot,) = get("/engines/e0/boots")
     assert boot["frames"] == 60
 
 
-def test_gaps_are_told(client, send):
+def test_gaps_are_told(send, get):
     send(10, engines=("e0",))
     send(10, engines=("e0",), first=15)
-    answer = _get(client, "/engines/e0/gaps", start=BASE, end=BASE + 60)
+    answer = get("/engines/e0/gaps", start=BASE, end=BASE + 60)
     assert answer["frames_missing"] == 5
 
 
-def test_pins_are_made_and_removed_by_operators(client, app):
+def test_pins_are_made_and_removed_by_operators(client, send, get):
+    send(3, engines=("e0",))
     body = {"engine_id": "e0", "started": 1.0, "ended": 2.0, "reason": "incident"}
     made = client.post("/api/v1/pins", json=body)
     assert made.status_code == 201
-    assert [pin["actor"] for pin in _get(client, "/pins")] == ["settings:admin"]
+    assert [pin["actor"] for pin in get("/pins")] == ["settings:admin"]
     assert client.delete(f"/api/v1/pins/{made.json()['id']}").status_code == 204
     assert client.delete("/api/v1/pins/99").status_code == 404
     assert client.post("/api/v1/pins", json={**body, "ended": 0.0}).status_code == 422
+    assert client.post("/api/v1/pins", json={**body, "engine_id": None}).status_code == 201
+
+
+def test_a_pin_of_an_unknown_engine_is_refused(client, send, get):
+    send(3, engines=("e0",))
+    body = {"engine_id": "nosuch", "started": 1.0, "ended": 2.0, "reason": "incident"}
+    refused = client.post("/api/v1/pins", json=body)
+    assert refused.status_code == 404
+    assert refused.json()["detail"] == client.get("/api/v1/engines/nosuch/gaps").json()["detail"]
+    assert get("/pins") == []
 
 
 @pytest.mark.parametrize(
@@ -269,12 +179,20 @@ def test_pins_are_made_and_removed_by_operators(client, app):
         ("/load?engine=e0&start=0&end=99999999", 422),
         ("/load?engine=e0&start=100&end=200", 404),
         ("/load?engine=e0&format=xml", 422),
+        (f"/engines/e0/experts?layer=2&start={BASE}&end={BASE + 60}", 422),
         ("/engines/e0/layers?column=nope", 422),
         ("/engines/e0/layers?cursor=x", 422),
         ("/engines/e0/layers?limit=0", 422),
         ("/engines/e0/latency?kind=ttft&q=2", 422),
         ("/engines/e0/latency", 422),
+        ("/engines/e0/overflow?start=1&end=2", 404),
+        ("/engines/e0/latency?kind=ttft&start=1&end=2", 404),
+        ("/engines/e0/experts?start=1&end=2", 404),
+        ("/load?engine=e0&start=2026-11-29T12:00", 422),
+        ("/engines/e0/gaps?end=yesterday", 422),
         ("/engines/nobody/gaps", 404),
+        ("/engines/nobody/bias-snapshots", 404),
+        ("/engines/nobody/charts", 404),
     ],
 )
 def test_a_bad_question_is_a_clear_error(client, send, path, status):
@@ -283,6 +201,22 @@ def test_a_bad_question_is_a_clear_error(client, send, path, status):
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["detail"]
+
+
+def test_times_may_be_iso_8601_with_an_offset(get, send, client):
+    send(30)
+    span = {"start": "2023-11-14T22:00:00Z", "end": "2023-11-15T00:00:30+02:00"}
+    assert datetime.fromisoformat(span["start"]).timestamp() == BASE
+    seconds = {"start": BASE, "end": BASE + 30}
+    for path in ("/engines/e0/experts", "/engines/e0/overflow", "/engines/e0/layers"):
+        assert get(path, **span) == get(path, **seconds)
+    naive = client.get("/api/v1/load", params={**span, "end": "2023-11-14T22:00:30"})
+    assert naive.status_code == 422
+    assert "add Z for UTC" in naive.json()["detail"]
+    assert naive.json()["field"] == "end"
+    body = {"started": span["start"], "ended": span["end"], "reason": "incident"}
+    assert client.post("/api/v1/pins", json=body).status_code == 201
+    assert [(pin["started"], pin["ended"]) for pin in get("/pins")] == [(BASE, BASE + 30)]
 
 
 def test_every_route_is_described(client):
