@@ -89,7 +89,7 @@ def list_decisions(
     _viewer: Viewer,
     database: Stored,
     engine: str | None = None,
-    before: float | None = None,
+    before: Annotated[float | None, Query(allow_inf_nan=False)] = None,
     acted: bool | None = None,
     limit: Limit = 100,
 ) -> list[DecisionShown]:

@@ -275,6 +275,8 @@ def test_pins_are_made_and_removed_by_operators(client, app):
         ("/engines/e0/latency?kind=ttft&q=2", 422),
         ("/engines/e0/latency", 422),
         ("/engines/nobody/gaps", 404),
+        ("/decisions?before=nan", 422),
+        ("/actions?before=inf", 422),
     ],
 )
 def test_a_bad_question_is_a_clear_error(client, send, path, status):
@@ -283,6 +285,18 @@ def test_a_bad_question_is_a_clear_error(client, send, path, status):
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["detail"]
+
+
+@pytest.mark.parametrize("name", ["q", "under"])
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "-inf"])
+def test_a_number_that_is_none_is_named_with_its_bound(client, send, name, value):
+    send(3, engines=("e0",))
+    response = client.get(f"/api/v1/engines/e0/latency?kind=ttft&{name}={value}")
+    assert response.status_code == 422
+    said = response.json()
+    assert said["field"] == name
+    assert float(value) == pytest.approx(float(str(said["value"]).strip("[']")), nan_ok=True)
+    assert said["bound"] is not None
 
 
 def test_every_route_is_described(client):
