@@ -105,7 +105,7 @@ class _Sum:
             self._newest_started = rollup.newest_started
         elif rollup.newest_started >= self._newest_started:
             self._newest, self._newest_started = rollup.raw_header, rollup.newest_started
-        self._total.merge(rollup.window(self._header))
+        self._total.merge(rollup.window(self._header), rollup.topology)
         self._extend(key.tier, key.t0, key.t0 + key.tier)
 
     def add_stack(self, stack: Stack) -> None:

@@ -34,14 +34,18 @@ class LoadAnswer(Answer):
     """An expert-load matrix.
 
     `tiers` says how many stored intervals of each length (seconds; 1 = frames) were summed;
-    `start` and `end` what they cover.
+    `start` and `end` what they cover. `counts` are of `frames` frames, about each engine's newest
+    model in the span; `left_out` frames are about one of another shape. `odd_engines` are left out
+    whole: theirs has not the shape that most have.
     """
 
     engines: list[str]
+    odd_engines: list[str]
     tiers: dict[int, int]
     start: float
     end: float
     frames: int
+    left_out: int
     layers: int
     experts: int
     counts: list[list[int]]
@@ -58,11 +62,16 @@ class ExpertRank(Answer):
 
 
 class RankedAnswer(Answer):
-    """Experts in order of their load relative to their layer's mean."""
+    """Experts in order of their load relative to their layer's mean.
+
+    `left_out` frames of the span are about a model of another shape, and not counted.
+    """
 
     tiers: dict[int, int]
     start: float
     end: float
+    frames: int
+    left_out: int
     experts: list[ExpertRank]
 
 
@@ -75,7 +84,10 @@ class Point(Answer):
 
 
 class ExpertSeries(Answer):
-    """One expert over time; `cursor` continues after the last point when there is more."""
+    """One expert over time; `cursor` continues after the last point when there is more.
+
+    Intervals that are about a model of another shape than the newest one's have no point.
+    """
 
     tier: int
     points: list[Point]
@@ -109,9 +121,10 @@ def load(
     if format == "binary":
         return Response(load_matrix.to_bytes(matrix), media_type=load_matrix.MEDIA_TYPE)
     answer = LoadAnswer(
-        engines=[window.engine_id for window in windows], tiers=tiers, start=matrix.start,
-        end=matrix.end, frames=matrix.frames, layers=matrix.counts.shape[0],
-        experts=matrix.counts.shape[1], counts=matrix.counts.tolist(),
+        engines=matrix.engines, odd_engines=matrix.odd_engines, tiers=tiers, start=matrix.start,
+        end=matrix.end, frames=matrix.frames, left_out=matrix.left_out,
+        layers=matrix.counts.shape[0], experts=matrix.counts.shape[1],
+        counts=matrix.counts.tolist(),
     )  # fmt: skip
     return Response(answer.model_dump_json(), media_type="application/json")
 
@@ -134,7 +147,8 @@ def ranked_experts(
     if matrix is None:
         raise NotFoundError("no frame is stored in this span", field="start", value=start)
     return RankedAnswer(
-        tiers=tiers, start=matrix.start, end=matrix.end,
+        tiers=tiers, start=matrix.start, end=matrix.end, frames=matrix.frames,
+        left_out=matrix.left_out,
         experts=_ranked(matrix, layer, bottom=order == "bottom", limit=limit),
     )  # fmt: skip
 
