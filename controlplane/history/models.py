@@ -132,6 +132,19 @@ class LoadRollup(Base):
     payload: Mapped[bytes]
 
 
+class HourDue(Base):
+    """An hour whose sum is missing, or lacks frames of minutes that were sealed since.
+
+    `marks` counts these minutes: whoever sums the hour sees whether one came meanwhile.
+    """
+
+    __tablename__ = "hour_due"
+
+    engine_id: Mapped[str] = mapped_column(String(128), primary_key=True)
+    t0: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    marks: Mapped[int]
+
+
 class LayerSummary(Base):
     """One layer over one interval, in plain columns for SQL, Grafana and the UI.
 

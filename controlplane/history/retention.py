@@ -1,4 +1,7 @@
-"""What is kept how long; spans that someone pinned are skipped (the flight recorder)."""
+"""What is kept how long.
+
+Skipped are spans that someone pinned (the flight recorder), and minutes whose hour is not summed.
+"""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -10,6 +13,7 @@ from controlplane.history import partitions
 from controlplane.history.models import (
     ConfigChange,
     FrameGap,
+    HourDue,
     IncidentPin,
     LayerSummary,
     LoadChunk,
@@ -19,7 +23,7 @@ from controlplane.history.models import (
 from controlplane.history.partitions import CHUNKS, Partition
 from controlplane.settings import HistorySettings
 
-HOUR, DAY = 3600, 86_400
+MINUTE, HOUR, DAY = 60, 3600, 86_400
 ROLLUP_TIERS = (10, 60, 3600)
 
 
@@ -56,12 +60,8 @@ def expire(session: Session, engine_id: str, limit: Limits, ring_frames: int) ->
     )
     for tier in ROLLUP_TIERS:
         cut = limit.by_tier[tier]
-        over.append(
-            (
-                LoadRollup,
-                [LoadRollup.tier == tier, LoadRollup.t0 < cut, ~_pinned(LoadRollup, tier)],
-            )
-        )
+        rollups = [LoadRollup.tier == tier, LoadRollup.t0 < cut, ~_pinned(LoadRollup, tier)]
+        over.append((LoadRollup, [*rollups, ~_awaited()] if tier == MINUTE else rollups))
         if layers is not None and _has_older(session, engine_id, layers, tier, cut):
             over += [
                 (
@@ -94,15 +94,28 @@ def _has_older(session: Session, engine_id: str, layer: int, tier: int, cut: int
 
 
 def droppable(session: Session, limit: Limits) -> list[Partition]:
-    """PostgreSQL partitions that are over as a whole and touch no pin."""
+    """PostgreSQL partitions that are over as a whole, touch no pin, and no hour still needs."""
     pins = session.execute(select(IncidentPin.started, IncidentPin.ended)).all()
+    due = session.scalars(select(HourDue.t0).distinct()).all()
     return [
         partition
         for table in partitions.TABLES
         for partition in partitions.existing(session, table)
         if partition.end <= limit.by_tier[partition.tier]
         and not any(start < partition.end and end > partition.start for start, end in pins)
+        and not (
+            (partition.table, partition.tier) == ("load_rollup", MINUTE)
+            and any(partition.start <= t0 < partition.end for t0 in due)
+        )
     ]
+
+
+def _awaited() -> ColumnElement[bool]:
+    """Minutes whose hour is not summed yet."""
+    return exists().where(
+        HourDue.engine_id == LoadRollup.engine_id,
+        HourDue.t0 == LoadRollup.t0 - LoadRollup.t0 % HOUR,
+    )
 
 
 def _pinned(table: Any, span: int) -> ColumnElement[bool]:

@@ -27,15 +27,20 @@ from sqlalchemy.orm import Session
 
 from contract.frame_stack import Stack, decode_stack
 from controlplane.db.base import Base
-from controlplane.db.upsert import execute_many, upsert
 from controlplane.errors import ConflictError
+from controlplane.history import hours
 from controlplane.history.chunk_codec import CODEC, CorruptChunkError, decode_chunk, encode_chunk
-from controlplane.history.layer_summary import summarise
-from controlplane.history.models import LayerSummary, LoadChunk, LoadRing
+from controlplane.history.models import LoadChunk, LoadRing
 from controlplane.history.partitions import CHUNKS
+from controlplane.history.rollup_rows import (
+    frames_held,
+    payload_held,
+    store_summaries,
+    store_windows,
+)
 from controlplane.history.summing import WindowSum
 from controlplane.history.window import EngineWindow
-from controlplane.history.window_codec import encode_window
+from controlplane.history.window_codec import decode_window
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +76,6 @@ _MARK = (
 )
 _LAST_PART = select(func.max(_CHUNK.part)).where(
     _CHUNK.engine_id == _ENGINE, _CHUNK.t0 == bindparam("t0")
-)
-SUMMARY_COLUMNS = tuple(column.name for column in LayerSummary.__table__.columns)
-UPSERT_SUMMARY = upsert("layer_summary", SUMMARY_COLUMNS, ("engine_id", "layer", "tier", "t0"))
-UPSERT_ROLLUP = upsert(
-    "load_rollup", ("engine_id", "tier", "t0", "frames", "payload"), ("engine_id", "tier", "t0")
 )
 
 
@@ -189,7 +189,8 @@ def store(session: Session, due: Due, prepared: Prepared) -> int:
         },
     )  # fmt: skip
     earlier = earlier_parts(session, due.engine_id, due.t0, part) if part else []
-    store_rollups(session, due.engine_id, due.t0, [*earlier, stack])
+    store_rollups(session, due.engine_id, due.t0, earlier, stack)
+    hours.note(session, due.engine_id, due.t0, stack)
     return len(stack.headers)
 
 
@@ -209,9 +210,33 @@ def earlier_parts(session: Session, engine_id: str, t0: int, before: int) -> lis
     return stacks
 
 
-def store_rollups(session: Session, engine_id: str, t0: int, stacks: Sequence[Stack]) -> None:
-    """Write the six 10 s sums, the minute's sum, and its layer rows."""
-    rows: list[dict[str, Any]] = []
+def store_rollups(
+    session: Session, engine_id: str, t0: int, earlier: Sequence[Stack], sealed: Stack
+) -> None:
+    """Write the six 10 s sums, the minute's sum, and its layer rows.
+
+    They are summed of all parts. Where earlier parts are gone, or damaged, but what was summed of
+    them is there, the sealed frames are added to that.
+    """
+    held = frames_held(session, engine_id, MINUTE, t0) or 0
+    if held > sum(len(stack.headers) for stack in earlier):
+        minute, slices = sums_of_minute(engine_id, t0, [sealed])
+        slices = [_added(session, window, SLICE) for window in slices]
+        minute = None if minute is None else _added(session, minute, MINUTE)
+    else:
+        minute, slices = sums_of_minute(engine_id, t0, [*earlier, sealed])
+    if minute is None:
+        return
+    store_windows(session, slices, SLICE)
+    store_windows(session, [minute], MINUTE)
+    store_summaries(session, minute, MINUTE)
+
+
+def sums_of_minute(
+    engine_id: str, t0: int, stacks: Sequence[Stack]
+) -> tuple[EngineWindow | None, list[EngineWindow]]:
+    """The sum of a minute, and of its 10 s that have frames. Pure."""
+    slices: list[EngineWindow] = []
     minute = WindowSum()
     starts = [[header.started_unix_seconds for header in stack.headers] for stack in stacks]
     for start in range(t0, t0 + MINUTE, SLICE):
@@ -220,24 +245,23 @@ def store_rollups(session: Session, engine_id: str, t0: int, stacks: Sequence[St
             total.add_stack(stack, bisect_left(began, start), bisect_left(began, start + SLICE))
         window = total.window(engine_id, start, start + SLICE)
         if window is not None:
-            rows.append(rollup_row(window, SLICE))
+            slices.append(window)
             minute.merge(window)
-    whole = minute.window(engine_id, t0, t0 + MINUTE)
-    if whole is None:
-        return
-    rows.append(rollup_row(whole, MINUTE))
-    execute_many(session, UPSERT_ROLLUP, rows)
-    summaries = summarise(whole, MINUTE, t0)
-    if summaries:
-        execute_many(session, UPSERT_SUMMARY, summaries)
+    return minute.window(engine_id, t0, t0 + MINUTE), slices
 
 
-def rollup_row(window: EngineWindow, tier: int) -> dict[str, Any]:
-    """The row of a window that is one interval of `tier`."""
-    return {
-        "engine_id": window.engine_id, "tier": tier, "t0": int(window.start),
-        "frames": window.frames, "payload": encode_window(window),
-    }  # fmt: skip
+def _added(session: Session, window: EngineWindow, tier: int) -> EngineWindow:
+    """A window with what is stored of its interval."""
+    payload = payload_held(session, window.engine_id, tier, int(window.start))
+    if payload is None:
+        return window
+    total = WindowSum()
+    try:
+        total.merge(decode_window(payload))
+    except CorruptChunkError:
+        logger.exception("rollup %s/%s/%s is left out", window.engine_id, tier, window.start)
+    total.merge(window)
+    return total.window(window.engine_id, window.start, window.end) or window
 
 
 def tables_of(t0: int) -> list[tuple[str, int, int]]:

@@ -17,9 +17,6 @@ from controlplane.history.sealing import Due
 
 logger = logging.getLogger(__name__)
 
-FIRST_LOOK_BACK = 7 * 86_400.0
-LOOK_BACK = 6 * 3600.0
-
 
 class Job(NamedTuple):
     """Work to be called at an interval by whoever schedules; the name labels its metrics."""
@@ -54,7 +51,6 @@ class Upkeep:
         self._history = history
         self._is_catching_up = is_catching_up
         self._partitions = Partitions(history.database)
-        self._looked_back = False
 
     def seal(self) -> SealReport:
         """Seal every minute that is due, oldest first, each in a transaction of its own."""
@@ -77,20 +73,15 @@ class Upkeep:
 
     def roll_hours(self) -> int:
         """Make the hourly sums that are due; gives how many."""
-        look_back = LOOK_BACK if self._looked_back else FIRST_LOOK_BACK
         database = self._history.database
         with database.read() as session:
-            due = hours.due_hours(
-                session, now=self._history.clock.now(), look_back_seconds=look_back
-            )
-        for engine_id, t0 in due:
+            due = hours.due_hours(session, now=self._history.clock.now())
+        for hour in due:
             with database.read() as session:
-                hour = hours.sum_hour(session, engine_id, t0)
-            if hour is not None:
-                self._partitions.ensure(hours.tables_of(t0))
-                with database.write() as session:
-                    hours.store_hour(session, hour)
-        self._looked_back = True
+                summed = hours.sum_hour(session, hour.engine_id, hour.t0)
+            self._partitions.ensure(hours.tables_of(hour.t0))
+            with database.write() as session:
+                hours.settle(session, hour, summed)
         return len(due)
 
     def retain(self) -> int:

@@ -82,6 +82,7 @@ def test_another_model_is_left_out_and_counted_whatever_the_order():
     for order in itertools.permutations(parts):
         total = WindowSum()
         for part in order:
+            assert part is not None
             total.merge(part)
         window = total.window("e0", START - 2, START + 5)
         assert window is not None
