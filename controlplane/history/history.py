@@ -10,11 +10,12 @@ from contract.frame_stack import Stack, stack_frames
 from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.history import frames as stored
-from controlplane.history import pins, ring, tiers
+from controlplane.history import pins, retention, ring, tiers
 from controlplane.history.cache import FrameCache, key_of
 from controlplane.history.cover import Covered, cover, newest_minute_end, rollups
 from controlplane.history.frames import Gap, NewestFrame
 from controlplane.history.models import EngineBoot
+from controlplane.history.partitions import CHUNKS
 from controlplane.history.ring import Appended, Outcome, ReceivedFrame
 from controlplane.history.summing import WindowSum, sum_frames
 from controlplane.history.tiers import Span
@@ -135,20 +136,29 @@ class History:
         """The sum over a span for each engine, from the tiers that `tiers.finest` names.
 
         A single engine's sum runs up to its newest frame, and is exact to the frame for spans of at
-        most 5 minutes; others are of whole stored intervals. Each says what it covers.
+        most 5 minutes whose frames are kept; others are of whole stored intervals. Each says what
+        it covers.
 
         Raises:
             InvalidInputError: the span needs more stored sums than one answer reads.
         """
         finest = tiers.finest(
-            span, now=self.clock.now(), single=len(engine_ids) == 1,
-            ten_seconds_kept=self.settings.rollup_10s_hours * 3600.0,
-        )  # fmt: skip
+            span, kept_from=self._kept_from(engine_ids, span), single=len(engine_ids) == 1
+        )
         if finest == tiers.FRAMES:
             window = self.window(engine_ids[0], span.start, span.end)
             if window is not None:
                 return [Covered(window, {tiers.FRAMES: window.frames}, span)]
-            finest = 10
+        covered: list[Covered] = []
+        for tier in (tier for tier in reversed(tiers.ROLLUPS) if tier >= finest):
+            covered = self._covered(engine_ids, span, tier, only)
+            if any(found.window is not None for found in covered):
+                break  # what was kept less long than it is now is there in coarser tiers alone
+        return covered
+
+    def _covered(
+        self, engine_ids: Sequence[str], span: Span, finest: int, only: Collection[str] | None
+    ) -> list[Covered]:
         with self.database.read() as session:
             unsealed: dict[str, Stack] = {}
             if len(engine_ids) == 1:
@@ -158,6 +168,14 @@ class History:
                     unsealed_only=True,
                 )  # fmt: skip
             return cover(session, engine_ids, span, finest, only, unsealed)
+
+    def _kept_from(self, engine_ids: Sequence[str], span: Span) -> dict[int, float]:
+        """The first second that is kept, by tier; of a pinned span everything is."""
+        with self.database.read() as session:
+            if retention.is_pinned(session, engine_ids, span):
+                return {}
+        by_tier = retention.limits(self.settings, self.clock.now()).by_tier
+        return {tiers.FRAMES: by_tier[CHUNKS], 10: by_tier[10], 60: by_tier[60]}
 
     def each_frame(self, engine_id: str, start: float, end: float) -> Iterator[EngineWindow]:
         """Every frame of [start, end) as a window of its own, read a minute at a time."""

@@ -3,6 +3,7 @@
 Skipped are spans that someone pinned (the flight recorder), and minutes whose hour is not summed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from controlplane.history.models import (
     LoadRollup,
 )
 from controlplane.history.partitions import CHUNKS, Partition
+from controlplane.history.tiers import Span
 from controlplane.settings import HistorySettings
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -108,6 +110,16 @@ def droppable(session: Session, limit: Limits) -> list[Partition]:
             and any(partition.start <= t0 < partition.end for t0 in due)
         )
     ]
+
+
+def is_pinned(session: Session, engine_ids: Sequence[str], span: Span) -> bool:
+    """Whether a pin covers the whole span, for each of the engines: everything of it is kept."""
+    pinned = session.scalars(
+        select(IncidentPin.engine_id).where(
+            IncidentPin.started <= span.start, IncidentPin.ended >= span.end
+        )
+    ).all()
+    return None in pinned or set(engine_ids) <= set(pinned)
 
 
 def _awaited() -> ColumnElement[bool]:
