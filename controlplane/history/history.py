@@ -13,8 +13,9 @@ from controlplane.history import frames as stored
 from controlplane.history import pins, retention, ring, tiers
 from controlplane.history.cache import FrameCache, key_of
 from controlplane.history.cover import Covered, cover, newest_minute_end, rollups
-from controlplane.history.frames import Gap, NewestFrame
+from controlplane.history.frames import Gap
 from controlplane.history.models import EngineBoot
+from controlplane.history.newest import NewestFrame, newest_of_ring
 from controlplane.history.partitions import CHUNKS
 from controlplane.history.ring import Appended, Outcome, ReceivedFrame
 from controlplane.history.summing import WindowSum, sum_frames
@@ -56,9 +57,9 @@ class History:
             )
 
     def newest(self, engine_id: str) -> NewestFrame | None:
-        """The engine's latest frame; None when it never sent one."""
+        """The frame that the engine sent last; None when it never sent one."""
         with self.database.read() as session:
-            return stored.newest_of_ring(session, self.cache, engine_id)
+            return newest_of_ring(session, self.cache, engine_id)
 
     def frames(self, engine_id: str, start: float, end: float) -> list[Frame]:
         """Every stored 1 s frame of [start, end), oldest first."""

@@ -12,6 +12,8 @@ class EngineView(Answer):
     """An engine that sent frames, by its newest one.
 
     `observe_only` is the kind of an engine that is read by its metrics and never acted on.
+    `newest_ended` is told by the engine's clock; where that lies in the future, `age_seconds` is
+    counted from when the frame was received.
     """
 
     engine_id: str
@@ -45,7 +47,7 @@ def list_engines(history: Stored, _viewer: Viewer) -> list[EngineView]:
                 engine_id=engine_id, observe_only=None if observed is None else observed.kind,
                 group=header.group, model=header.model,
                 simulated=header.simulated, boot_id=header.boot_id, newest_ended=newest.ended,
-                age_seconds=history.clock.now() - newest.ended, layers=header.layers,
+                age_seconds=newest.age(history.clock.now()), layers=header.layers,
                 experts=header.experts, top_k=header.top_k, ranks=header.ranks,
                 config_generation=header.config_generation, live_bias=header.live_bias,
             )
