@@ -12,6 +12,7 @@ from sqlalchemy import Boolean, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from controlplane.db.base import AutoId, Base
+from controlplane.db.forgiving_json import ForgivingJson
 
 _BY_T0 = {"postgresql_partition_by": "RANGE (t0)"}
 _BY_TIER = {"postgresql_partition_by": "RANGE (tier, t0)"}
@@ -60,7 +61,7 @@ class EngineBoot(Base):
     frames: Mapped[int]
     dropped_before: Mapped[int]
     state_key: Mapped[str] = mapped_column(String(128))
-    header: Mapped[dict[str, Any]]
+    header: Mapped[dict[str, Any]] = mapped_column(ForgivingJson)
 
 
 class FrameGap(Base):
@@ -91,7 +92,7 @@ class ConfigChange(Base):
     at: Mapped[float]
     generation: Mapped[int]
     config_hash: Mapped[str] = mapped_column(String(64))
-    config: Mapped[dict[str, Any]]
+    config: Mapped[dict[str, Any]] = mapped_column(ForgivingJson)
     configured_bias: Mapped[str | None] = mapped_column(String(64))
     live_bias: Mapped[str | None] = mapped_column(String(64))
     lkg_bias: Mapped[str | None] = mapped_column(String(64))

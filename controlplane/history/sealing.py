@@ -30,6 +30,7 @@ from controlplane.db.base import Base
 from controlplane.errors import ConflictError
 from controlplane.history import hours
 from controlplane.history.chunk_codec import CODEC, CorruptChunkError, decode_chunk, encode_chunk
+from controlplane.history.layer_summary import summarise
 from controlplane.history.models import LoadChunk, LoadRing
 from controlplane.history.partitions import CHUNKS
 from controlplane.history.rollup_rows import (
@@ -40,7 +41,7 @@ from controlplane.history.rollup_rows import (
 )
 from controlplane.history.summing import WindowSum
 from controlplane.history.window import EngineWindow
-from controlplane.history.window_codec import decode_window
+from controlplane.history.window_codec import decode_window, encode_window
 
 logger = logging.getLogger(__name__)
 
@@ -262,6 +263,15 @@ def _added(session: Session, window: EngineWindow, tier: int) -> EngineWindow:
         logger.exception("rollup %s/%s/%s is left out", window.engine_id, tier, window.start)
     total.merge(window)
     return total.window(window.engine_id, window.start, window.end) or window
+
+
+def rehearse(session: Session, due: Due) -> None:
+    """Read, pack and sum a minute, and store nothing: what raises here raises at sealing."""
+    minute, slices = sums_of_minute(due.engine_id, due.t0, [prepare(session, due).stack])
+    if minute is not None:
+        for window in (minute, *slices):
+            encode_window(window)
+        summarise(minute, MINUTE, due.t0)
 
 
 def tables_of(t0: int) -> list[tuple[str, int, int]]:

@@ -1,5 +1,6 @@
 """`trimtab db`: the database's schema."""
 
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -30,9 +31,10 @@ def upgrade(config: Path | None, to: str) -> None:
 @command.command(epilog="Example: trimtab db check")
 @config_option
 def check(config: Path | None) -> None:
-    """Check schema, file and every stored blob; exits 1 when something is wrong.
+    """Check schema, file and every stored blob and text; exits 1 when something is wrong.
 
-    Damaged blobs are named by table and key; everything else stays readable.
+    What is damaged is named by table and key, a minute that cannot be sealed by engine and start;
+    everything else stays readable.
     """
     with opened_database(config) as (_, database):
         said = _schema_errors(database)
@@ -41,7 +43,11 @@ def check(config: Path | None) -> None:
             with database.read() as session:
                 said += [
                     f"{found.table} {found.key}: {found.reason}"
-                    for found in inspection.damaged(session)
+                    for found in chain(
+                        inspection.damaged(session),
+                        inspection.damaged_texts(session),
+                        inspection.unsealable(session),
+                    )
                 ]
     for line in said:
         click.echo(line, err=True)

@@ -19,6 +19,7 @@ from controlplane.history.api.dependencies import (
 )
 from controlplane.history.history import History
 from controlplane.history.load_matrix import LoadMatrix
+from controlplane.history.models import EngineBoot
 from controlplane.history.series import expert_series
 from controlplane.history.window import EngineWindow
 
@@ -183,10 +184,18 @@ def _engines(history: History, engine: str | None, group: str | None) -> list[st
         return [known(history, engine)]
     if group is None:
         return history.engine_ids()
-    found = [boot.engine_id for boot in history.newest_boots() if boot.header.get("group") == group]
+    found = [boot.engine_id for boot in history.newest_boots() if _group(history, boot) == group]
     if not found:
         raise NotFoundError(f"no engine of group {group!r} sent frames", field="group", value=group)
     return found
+
+
+def _group(history: History, boot: EngineBoot) -> str | None:
+    """As the boot says, or the newest frame where what the boot says is damaged."""
+    if "group" in boot.header:
+        return str(boot.header["group"])
+    newest = history.newest(boot.engine_id)
+    return None if newest is None else newest.header.group
 
 
 def _windows(
