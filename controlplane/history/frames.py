@@ -103,6 +103,21 @@ def frames_of_chunks(
                 yield frame
 
 
+def minutes_with_frames(session: Session, engine_id: str, start: float, end: float) -> list[int]:
+    """Starts of the minutes that hold frames of [start, end), oldest first."""
+    chunks = session.scalars(
+        select(LoadChunk.t0).where(
+            LoadChunk.engine_id == engine_id, LoadChunk.t0 > start - MINUTE, LoadChunk.t0 < end
+        )
+    )
+    ring = session.scalars(
+        select(LoadRing.started).where(
+            LoadRing.engine_id == engine_id, LoadRing.started >= start, LoadRing.started < end
+        )
+    )
+    return sorted({*chunks, *(int(started // MINUTE) * MINUTE for started in ring)})
+
+
 def oldest_ordinal(session: Session, engine_id: str, ring_frames: int) -> int | None:
     """The oldest ordinal in the engine's ring; None when it never sent a frame.
 

@@ -1,6 +1,6 @@
 """The history of every engine: what ingest writes to, and what everything else reads from."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -178,18 +178,23 @@ class History:
         by_tier = retention.limits(self.settings, self.clock.now()).by_tier
         return {tiers.FRAMES: by_tier[CHUNKS], 10: by_tier[10], 60: by_tier[60]}
 
-    def each_frame(self, engine_id: str, start: float, end: float) -> Iterator[EngineWindow]:
-        """Every frame of [start, end) as a window of its own, read a minute at a time."""
-        at = start
-        while at < end:
-            until = min(end, at + 60)
-            for frame in self.frames(engine_id, at, until):
+    def minutes(self, engine_id: str, start: float, end: float) -> list[int]:
+        """Starts of the minutes that hold frames of [start, end), oldest first."""
+        with self.database.read() as session:
+            return stored.minutes_with_frames(session, engine_id, start, end)
+
+    def each_frame(
+        self, engine_id: str, start: float, end: float, minutes: Iterable[int]
+    ) -> Iterator[EngineWindow]:
+        """Every frame of [start, end) in some minutes as a window of its own, minute by minute."""
+        for minute in minutes:
+            found = self.frames(engine_id, max(start, minute), min(end, minute + stored.MINUTE))
+            for frame in found:
                 began = frame.header.started_unix_seconds
                 stop = began + frame.header.interval_seconds
                 window = sum_frames(engine_id, began, stop, [frame])
                 if window is not None:
                     yield window
-            at = until
 
     def each_rollup(
         self, engine_id: str, span: Span, tier: int, *, only: Collection[str] | None = None

@@ -1,6 +1,7 @@
 """Looking at the stored history: which blobs are damaged, how much there is of what."""
 
 import math
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from contract.frame_codec import FrameError, decode
 from controlplane.db.base import Base
 from controlplane.db.database import Database
 from controlplane.db.forgiving_json import ForgivingJson
+from controlplane.errors import StorageError
 from controlplane.history import sealing
 from controlplane.history.chunk_codec import CorruptChunkError, decode_chunk
 from controlplane.history.models import FrameGap, LoadChunk, LoadRing, LoadRollup
@@ -135,14 +137,25 @@ def missing_frames(session: Session) -> int:
 
 
 def vacuum(database: Database) -> None:
-    """Give free pages back to the file system. Needs as much free space as there is data."""
+    """Give free pages back to the file system. Needs as much free space as there is data.
+
+    Raises:
+        StorageError: SQLite cannot do it now.
+    """
     if database.is_sqlite:
-        raw = database.engine.raw_connection()
-        try:
-            raw.cursor().execute("VACUUM")
-            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            raw.close()
+        _vacuum_file(database)
         return
     with database.engine.connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("VACUUM ANALYZE"))
+
+
+def _vacuum_file(database: Database) -> None:
+    """Outside of any transaction, so past what turns the driver's errors into ours."""
+    raw = database.engine.raw_connection()
+    try:
+        raw.cursor().execute("VACUUM")
+        raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        raise StorageError(f"the database cannot be vacuumed now: {error}") from error
+    finally:
+        raw.close()

@@ -10,6 +10,7 @@ from controlplane.db.models import load_models
 from controlplane.history import inspection
 from migrations import run
 from trimtab.commands.options import config_option, opened_database
+from trimtab.errors import InputError
 
 
 @click.group(epilog="Example: trimtab db upgrade")
@@ -21,9 +22,10 @@ def command() -> None:
 @config_option
 @click.option("--to", default=run.HEAD, show_default=True, help="Revision to go to.")
 def upgrade(config: Path | None, to: str) -> None:
-    """Bring the schema up to the newest revision; data stays."""
-    with opened_database(config) as (_, database):
+    """Bring the schema up to the newest revision; data stays. It does not go back."""
+    with opened_database(config, create=True) as (_, database):
         before = run.current(database)
+        _check_target(before, to)
         run.upgrade(database, to)
         click.echo(f"{before or 'empty'} -> {run.current(database)}")
 
@@ -77,12 +79,39 @@ def stats(config: Path | None) -> None:
 def vacuum(config: Path | None) -> None:
     """Give free pages back to the file system; writers wait meanwhile."""
     with opened_database(config) as (_, database):
+        at = run.current(database)
+        if at not in run.revisions():
+            raise InputError(f"{_unknown(at)}; nothing was done")
         inspection.vacuum(database)
     click.echo("done")
 
 
+def _check_target(at: str | None, to: str) -> None:
+    known = run.revisions()
+    wanted = known[-1] if to == run.HEAD else to
+    if at is not None and at not in known:
+        raise InputError(f"{_unknown(at)}; nothing was done")
+    if wanted not in known:
+        raise InputError(f"--to {to} is none of {', '.join(known)} and {run.HEAD}")
+    if at is not None and known.index(wanted) < known.index(at):
+        raise InputError(
+            f"the schema is at {at}, and an upgrade does not go back to {wanted}; nothing was done"
+        )
+
+
+def _unknown(at: str | None) -> str:
+    if at is None:
+        return "this is no database of trimtab, or an empty one (trimtab db upgrade)"
+    return (
+        f"the schema is at {at}, which this program does not know (it knows up to {run.newest()}): "
+        "use the program that made it"
+    )
+
+
 def _schema_errors(database: Database) -> list[str]:
     at, newest = run.current(database), run.newest()
+    if at is not None and at not in run.revisions():
+        return [_unknown(at)]
     if at != newest:
         return [f"schema is at {at or 'empty'}, this program needs {newest}: trimtab db upgrade"]
     return [f"schema differs from the models: {found}" for found in run.differences(database)]

@@ -1,5 +1,6 @@
 """`trimtab history`: stored history as Parquet, for notebooks."""
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,7 +89,9 @@ def _moment(text: str, name: str) -> float:
 def _intervals(history: History, engine: str, span: Span, tier: int) -> Iterator[EngineWindow]:
     """Stored intervals of the span, oldest first; frames become windows of one frame."""
     if tier == int(FRAMES):
-        yield from history.each_frame(engine, span.start, span.end)
+        minutes = history.minutes(engine, span.start, span.end)
+        with click.progressbar(minutes, label="minutes", file=sys.stderr) as shown:
+            yield from history.each_frame(engine, span.start, span.end, shown)
     else:
         yield from history.each_rollup(engine, span, tier, only=("assignments",))
 

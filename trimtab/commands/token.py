@@ -55,7 +55,7 @@ def create(
         )
     if role not in list(Role):
         raise InputError(f"role {role!r} is unknown; use one of {', '.join(Role)}")
-    with opened_database(config) as (_, database):
+    with opened_database(config, create=True) as (_, database):
         _make_tables(database)
         secret = _store(database).create(
             name, Role(role), by=at_the_shell(), engine_id=engine,
@@ -109,7 +109,7 @@ def revoke(config: Path | None, name: str) -> None:
 @click.option("--name", default="admin", show_default=True, help="Who logs in.")
 def login(config: Path | None, name: str) -> None:
     """Print a URL that logs an administrator in once."""
-    with opened_database(config) as (settings, database):
+    with opened_database(config, create=True) as (settings, database):
         _make_tables(database)
         click.echo(login_url(settings, database, name=name))
 

@@ -53,15 +53,15 @@ def test_a_boot_whose_header_is_damaged_spoils_no_answer(damaged, value):
     (boot,) = client.get("/api/v1/engines/e0/boots").json()
     assert (boot["header"], boot["frames"]) == ({}, 3)
     span = {"group": "g0", "start": START, "end": START + 3}
-    client.app.state.plane.clock.advance(120)  # type: ignore[attr-defined]
-    client.app.state.plane.upkeep.seal()  # type: ignore[attr-defined]
+    client.app.state.plane.clock.advance(120)
+    client.app.state.plane.upkeep.seal()
     answer = client.get("/api/v1/load", params=span).json()
     assert answer["engines"] == ["e0", "e1"]
 
 
 def test_damaged_text_is_named_by_table_and_key(damaged):
     client = damaged("UPDATE engine_boot SET header = '{bad' WHERE engine_id = 'e0'")
-    with client.app.state.plane.database.read() as session:  # type: ignore[attr-defined]
+    with client.app.state.plane.database.read() as session:
         (found,) = inspection.damaged_texts(session)
     assert (found.table, found.key) == ("engine_boot", "e0/boot-a")
     assert found.reason == "header is not JSON"

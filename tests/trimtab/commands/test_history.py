@@ -45,6 +45,14 @@ def test_loads_add_up_to_the_stored_frames(stored, tmp_path, tier, intervals):
     assert set(table["phase"].to_pylist()) == {"prefill", "decode"}
 
 
+def test_the_frames_of_a_year_are_those_of_the_minutes_that_there_are(stored, tmp_path):
+    whole = {"start": START - 365 * 86400, "end": START + 86400}
+    assert stored.minutes("e0", *whole.values()) == [START, START + 60, START + 120]
+    result, out = _export(tmp_path, "--tier", "1", **whole)
+    assert result.exit_code == 0, result.output
+    assert len(set(pq.read_table(out)["t0"].to_pylist())) == 18
+
+
 def test_layers_are_one_row_an_interval(stored, tmp_path):
     result, out = _export(tmp_path, "--table", "layers", start="2023-11-14T22:14")
     assert result.exit_code == 0, result.output
@@ -80,3 +88,4 @@ def test_a_database_without_tables_says_what_to_do(tmp_path, monkeypatch):
     assert result.exit_code == 2
     assert "--config" in result.output
     assert "trimtab db upgrade" in result.output
+    assert list(tmp_path.iterdir()) == []
