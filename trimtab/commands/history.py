@@ -19,6 +19,7 @@ from controlplane.history.tiers import Span, checked_span
 from controlplane.history.window import EngineWindow
 from trimtab.commands.options import config_option, opened_database
 from trimtab.errors import InputError
+from trimtab.output_file import check_output, force_option, output_file
 
 FRAMES = "1"
 LAYERS_PAGE = 20_000
@@ -54,11 +55,14 @@ def command() -> None:
 )
 @click.option("--start", required=True, help="Start, ISO 8601 in UTC, or unix seconds.")
 @click.option("--end", required=True, help="End, ISO 8601 in UTC, or unix seconds.")
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
+@force_option
 def export(
-    config: Path | None, engine: str, table: str, tier: str, start: str, end: str, out: Path
+    config: Path | None, engine: str, table: str, tier: str, start: str, end: str, out: Path,
+    force: bool,
 ) -> None:  # fmt: skip
     """Write loads (one row an interval, phase, layer and expert) or layers as Parquet."""
+    check_output(out, "--out", force=force)
     with opened_database(config) as (settings, database):
         span = checked_span(_moment(start, "start"), _moment(end, "end"))
         history = History(database, settings.history, SystemClock())
@@ -68,7 +72,7 @@ def export(
             batches = _layers(database, engine, span, tier)
         else:
             batches = (_loads(window) for window in _intervals(history, engine, span, int(tier)))
-        rows = _write(out, batches)
+        rows = _write(out, batches, force=force)
     click.echo(f"{rows} rows -> {out}")
 
 
@@ -130,16 +134,18 @@ def _layers(database: Database, engine: str, span: Span, tier: str) -> Iterator[
         after = (rows[-1]["layer"], rows[-1]["t0"])
 
 
-def _write(out: Path, batches: Iterator[dict[str, Any]]) -> int:
+def _write(out: Path, batches: Iterator[dict[str, Any]], *, force: bool) -> int:
     """Write batches of columns; the file appears under its name only when it is whole."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise InputError("the export needs pyarrow: pip install 'trimtab[tools]'") from None
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"--out {out}: there is no folder {out.absolute().parent}; make it first")
-    unfinished = out.with_name(f"{out.name}.unfinished")
+    with output_file(out, "--out", force=force) as unfinished:
+        return _write_batches(pa, pq, unfinished, batches)
+
+
+def _write_batches(pa: Any, pq: Any, file: Path, batches: Iterator[dict[str, Any]]) -> int:
     writer = None
     rows = 0
     try:
@@ -149,7 +155,7 @@ def _write(out: Path, batches: Iterator[dict[str, Any]]) -> int:
             found = pa.table(batch, schema=None if writer is None else writer.schema)
             if writer is None:
                 found = found.cast(_nullable(pa, found.schema))
-                writer = pq.ParquetWriter(unfinished, found.schema, compression="zstd")
+                writer = pq.ParquetWriter(file, found.schema, compression="zstd")
             writer.write_table(found)
             rows += found.num_rows
     finally:
@@ -157,7 +163,6 @@ def _write(out: Path, batches: Iterator[dict[str, Any]]) -> int:
             writer.close()
     if writer is None:
         raise InputError("nothing is stored in this span")
-    unfinished.replace(out)
     return rows
 
 

@@ -14,6 +14,7 @@ from migrations.run import current, upgrade
 from trimtab.commands.options import at_the_shell, config_option, opened_database
 from trimtab.commands.serve import login_url
 from trimtab.errors import InputError
+from trimtab.output_file import check_output
 
 
 @click.group(epilog="Example: trimtab token create --role engine --engine e0 --name e0-telemetry")
@@ -75,6 +76,8 @@ def _engine_token(
         raise InputError("--engine and --days are for the control plane's tokens")
     if role not in list(EngineRole):
         raise InputError(f"role {role!r} is unknown; an engine has {', '.join(EngineRole)}")
+    if file.is_symlink() or file.exists():
+        check_output(file, "--engine-tokens", force=True)  # a token is added to it
     try:
         return create_token(file, name=name, role=EngineRole(role))
     except EngineError as error:

@@ -10,6 +10,7 @@ import httpx
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from trimtab.output_file import write_output
 from trimtab.replay.client import Replayer, RequestResult, Target
 from trimtab.replay.prompts import PromptSource
 from trimtab.replay.scaling import Scaling, fit_length, fit_rate
@@ -30,6 +31,7 @@ class ReplayOptions:
     fit_share: float | None
     output: Path | None
     seed: int
+    force: bool = False
 
 
 async def served_model(target: Target) -> tuple[str, int]:
@@ -86,7 +88,8 @@ async def replay(
         await replayer.run(scaled, stop)
     if options.output is not None:
         lines = sorted(replayer.results, key=lambda result: result.index)
-        options.output.write_text("".join(f"{line.as_json()}\n" for line in lines), "utf-8")
+        text = "".join(f"{line.as_json()}\n" for line in lines)
+        write_output(options.output, text, "--output", force=options.force)
     summary = summarise(replayer.results)
     console.print(table(summary))
     for reason, count in summary.reasons.items():

@@ -1,5 +1,7 @@
 """`trimtab history export`."""
 
+import os
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -74,6 +76,27 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(stored, tmp_path, more, sa
     assert result.exit_code == 2
     assert said in result.output
     assert not out.exists()
+
+
+def test_a_file_that_is_there_is_kept_unless_forced(stored, tmp_path):
+    (tmp_path / "out.parquet").write_text("theirs")
+    result, out = _export(tmp_path)
+    assert result.exit_code == 2
+    assert f"--out {out} is there already" in result.output
+    assert out.read_text() == "theirs"
+    result, out = _export(tmp_path, "--force")
+    assert result.exit_code == 0, result.output
+    assert pq.read_table(out).num_rows > 0
+
+
+@pytest.mark.parametrize("out", ["", "pipe", "a" * 300])
+def test_a_path_that_cannot_be_written_is_named(stored, tmp_path, out):
+    os.mkfifo(tmp_path / "pipe")
+    result, _ = _export(tmp_path, "--out", out, "--force")
+    assert result.exit_code == 2
+    assert f"--out {out}".strip() in result.output
+    assert "database" not in result.output
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_folder_that_is_not_there_is_named(stored, tmp_path):
