@@ -7,6 +7,7 @@ from sqlalchemy import select
 
 from controlplane.clock import ManualClock
 from controlplane.history import hours, inspection, sealing
+from controlplane.history.chunk_codec import encode_chunk
 from controlplane.history.history import History
 from controlplane.history.models import LoadRollup
 from controlplane.history.upkeep import ROLL_HOURS, SEAL, Upkeep
@@ -47,7 +48,7 @@ def _stored(history: History, tier: int) -> list[tuple[str, int]]:
 @pytest.fixture
 def fails(monkeypatch):
     """Packing a minute, and summing an hour, of e1."""
-    encode, total = sealing.encode_chunk, hours.sum_hour
+    encode, total = encode_chunk, hours.sum_hour
 
     def no_chunk(stack):
         if stack.headers[0].engine_id == "e1" and stack.headers[0].sequence == 0:
