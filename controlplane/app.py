@@ -98,7 +98,10 @@ class Plane:
         )
         self.history = History(self.database, settings.history, self.clock)
         self.writer = FrameWriter(self.history, settings.ingest, self.clock, self.instruments)
-        self.upkeep = Upkeep(self.history, self.writer.is_catching_up)
+        failures = self.instruments.counter("trimtab_job_failures_total")
+        self.upkeep = Upkeep(
+            self.history, self.writer.is_catching_up, lambda job: failures.labels(job).inc()
+        )
         self.intake = Intake(settings.ingest, self.writer, self.instruments)
         self.scraper = Scraper(
             observed_engines(settings.engines), self._store, self.clock, self.instruments,

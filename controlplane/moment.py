@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 
 def unix_seconds(said: Any) -> Any:
@@ -36,6 +36,7 @@ def unix_seconds(said: Any) -> Any:
 Moment = Annotated[
     float,
     BeforeValidator(unix_seconds),
+    Field(allow_inf_nan=False),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "format": "date-time"}]}),
 ]
 """Unix seconds; read from a number, or from ISO 8601 with an offset."""

@@ -37,6 +37,12 @@ def current(database: Database) -> str | None:
         return MigrationContext.configure(connection).get_current_revision()
 
 
+def revisions() -> list[str]:
+    """Every revision of this program, oldest first."""
+    scripts = ScriptDirectory(str(Path(__file__).parent))
+    return [script.revision for script in scripts.walk_revisions()][::-1]
+
+
 def newest() -> str:
     """The newest revision of this program."""
     head = ScriptDirectory(str(Path(__file__).parent)).get_current_head()

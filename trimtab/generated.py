@@ -4,15 +4,22 @@ from pathlib import Path
 
 import click
 
+from trimtab.errors import InputError
+from trimtab.output_file import check_output, write_output
+
 
 def write_files(files: dict[str, str], folder: Path) -> None:
     """Write content by file name; says what changed."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {folder} cannot be made: {error.strerror}") from None
     for name, content in sorted(files.items()):
         path = folder / name
+        check_output(path, "--out", force=True)
         changed = not path.exists() or path.read_text() != content
         if changed:
-            path.write_text(content)
+            write_output(path, content, "--out", force=True)
         click.echo(f"{'wrote' if changed else 'same '} {path}")
 
 

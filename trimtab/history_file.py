@@ -12,6 +12,7 @@ from contract.frame import PHASES
 from controlplane.history.models import LayerSummary
 from controlplane.history.series import LAYER_COLUMNS
 from trimtab.errors import InputError
+from trimtab.output_file import output_file
 
 LOADS, LAYERS = "loads", "layers"
 METADATA_PREFIX = "trimtab."
@@ -29,28 +30,32 @@ class Written:
 
 
 def write(
-    out: Path, batches: Iterable[Columns], *, table: str, metadata: Mapping[str, str]
+    out: Path,
+    batches: Iterable[Columns],
+    *,
+    table: str,
+    metadata: Mapping[str, str],
+    force: bool = False,
 ) -> Written:
     """Write batches; the file appears under its name only when it is whole.
+
+    `force` replaces a regular file that is there.
 
     `t0` is a UTC timestamp in µs, `engine` and `phase` are dictionaries; `metadata` becomes the
     file's, with the prefix `trimtab.`.
 
     Raises:
-        InputError: pyarrow is missing, the folder is not there, or there is no row.
+        InputError: pyarrow is missing, `out` cannot be written, or there is no row.
     """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise InputError("the export needs pyarrow: pip install 'trimtab[tools]'") from None
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"--out {out}: there is no folder {out.absolute().parent}; make it first")
     said = {f"{METADATA_PREFIX}{name}": value for name, value in metadata.items()}
     schema = _schema(pa, table).with_metadata(said)
-    unfinished = out.with_name(f"{out.name}.unfinished")
     rows, start, end = 0, np.inf, -np.inf
-    try:
+    with output_file(out, "--out", force=force) as unfinished:
         with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
             for batch in batches:
                 starts, seconds = np.asarray(batch["start"]), np.asarray(batch["seconds"])
@@ -62,9 +67,6 @@ def write(
                 end = max(end, float((starts + seconds).max()))
         if not rows:
             raise InputError("nothing is stored in this span")
-        unfinished.replace(out)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return Written(rows, start, end)
 
 

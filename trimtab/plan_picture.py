@@ -20,7 +20,9 @@ def draw(plan: Plan, curve: UCurve, domain: int, file: Path) -> None:
         InputError: another suffix, or matplotlib is not installed.
     """
     if file.suffix not in SUFFIXES:
-        raise InputError(f"picture {file} must end in {' or '.join(SUFFIXES)}.")
+        raise InputError(
+            f"a picture must end in {' or '.join(SUFFIXES)}, not in {file.suffix or 'nothing'}."
+        )
     try:
         import matplotlib as mpl
     except ImportError:

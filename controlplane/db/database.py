@@ -18,6 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
 from controlplane.db.base import LARGEST_INTEGER
+from controlplane.db.sqlite_file import SqliteFile
 from controlplane.errors import InvalidInputError, StorageError
 
 _WRITE = "trimtab_write"
@@ -130,22 +131,47 @@ def _storage_errors() -> Iterator[None]:
         raise StorageError(f"no database connection is free: {error}") from error
 
 
-def open_database(url: str, *, busy_seconds: float = 5.0) -> Database:
-    """Open `sqlite:///PATH` or `postgresql://…`; the schema is `migrations`' business."""
+def open_database(url: str, *, busy_seconds: float = 5.0, create: bool = True) -> Database:
+    """Open `sqlite:///PATH` or `postgresql://…`; the schema is `migrations`' business.
+
+    Args:
+        url: where it is.
+        busy_seconds: for how long another process's writer is waited for (SQLite).
+        create: whether to make an SQLite file that is not there, readable by its owner alone.
+
+    Raises:
+        InvalidInputError: an SQLite database in memory, which no two connections would share.
+    """
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
         return Database(create_engine(parsed, pool_pre_ping=True, pool_size=8))
-    if parsed.database and parsed.database != ":memory:":
-        _make_private(Path(parsed.database))
+    if is_in_memory(url):
+        raise InvalidInputError(
+            f"database_url {url!r} names no file: sqlite:///PATH is needed",
+            field="database_url", value=url,
+        )  # fmt: skip
+    file = SqliteFile(Path(parsed.database or ""))
+    if create:
+        _make_private(file.path)
     # The connection that wrote last is taken next: SQLite empties the cache of any other one.
     engine = create_engine(
         parsed,
         pool_use_lifo=True,
         connect_args={"timeout": busy_seconds, "isolation_level": None},
     )
+    file.watch(engine)
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)
     return Database(engine)
+
+
+def is_in_memory(url: str) -> bool:
+    """Whether an URL names an SQLite database that has no file."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return False
+    name = parsed.database or ""
+    return name in ("", ":memory:") or name.startswith("file:")
 
 
 def _make_private(path: Path) -> None:

@@ -13,6 +13,7 @@ from contract.frame import FrameHeader
 from contract.frame_stack import Stack
 from controlplane.errors import InvalidInputError
 from controlplane.history.chunk_codec import CorruptChunkError
+from controlplane.history.hours import HOUR, MINUTE, due_within
 from controlplane.history.models import LoadRollup
 from controlplane.history.observed import FIELD
 from controlplane.history.summing import WindowSum
@@ -55,9 +56,9 @@ def cover(
 ) -> list[Covered]:
     """For each engine, the sum over the whole intervals of tier `finest` that touch the span.
 
-    An interval that a coarse tier lacks (an hour not yet summed) is taken from finer ones;
-    `unsealed` frames are added. A damaged rollup is left out. Two statements a tier, however many
-    engines.
+    An interval that a coarse tier lacks (an hour not yet summed, or that has grown since) is taken
+    from finer ones, minutes at least; `unsealed` frames are added. A damaged rollup is left out.
+    Two statements a tier, and one an hour not yet summed, however many engines.
 
     Raises:
         InvalidInputError: more rows than one answer may read.
@@ -107,7 +108,7 @@ class _Sum:
         elif rollup.newest_started >= self._newest_started:
             self._newest, self._newest_started = rollup.raw_header, rollup.newest_started
         self._total.see_bounds(rollup.raw_header.get(FIELD))
-        self._total.merge(rollup.window(self._header))
+        self._total.merge(rollup.window(self._header), rollup.topology)
         self._extend(key.tier, key.t0, key.t0 + key.tier)
 
     def add_stack(self, stack: Stack) -> None:
@@ -148,9 +149,16 @@ def rollups(
 def _chosen(session: Session, engine_ids: Sequence[str], span: Span, finest: int) -> list[_Key]:
     """The intervals to sum: the coarsest that fit, none twice."""
     tiers = tuple(tier for tier in ROLLUPS if tier >= finest)
+    due = due_within(session, engine_ids, span)
+    listed = [
+        key for key in _listed(session, engine_ids, tiers, span)
+        if not (key.tier == HOUR and (key.engine_id, key.t0) in due)
+    ]  # fmt: skip
+    if finest == HOUR:
+        listed += _minutes_of(session, due, span)
     chosen: list[_Key] = []
     taken: set[tuple[str, int, int]] = set()
-    for key in sorted(_listed(session, engine_ids, tiers, span), key=lambda key: -key.tier):
+    for key in sorted(listed, key=lambda key: -key.tier):
         # Tiers divide one another, so an interval lies inside a coarser one or outside of it.
         coarser = (tier for tier in tiers if tier > key.tier)
         if any((key.engine_id, tier, key.t0 - key.t0 % tier) in taken for tier in coarser):
@@ -158,6 +166,15 @@ def _chosen(session: Session, engine_ids: Sequence[str], span: Span, finest: int
         taken.add(key)
         chosen.append(key)
     return chosen
+
+
+def _minutes_of(session: Session, due: Collection[tuple[str, int]], span: Span) -> list[_Key]:
+    """The minutes of hours that are not summed yet."""
+    found: list[_Key] = []
+    for t0 in sorted({t0 for _, t0 in due if span.start <= t0 < span.end}):
+        engines = [engine_id for engine_id, hour in due if hour == t0]
+        found += _listed(session, engines, (MINUTE,), Span(t0, t0 + HOUR))
+    return found
 
 
 def _listed(

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from contract.frame import FrameHeader
-from contract.frame_codec import Frame, FrameError, decode_header
+from contract.frame_codec import Frame
 from contract.frame_stack import Stack, decode_stack
 from controlplane.history.cache import FrameCache, FrameKey
 from controlplane.history.chunk_codec import CorruptChunkError, decode_chunk
@@ -35,19 +34,6 @@ class Gap:
     def frames(self) -> int:
         """How many are missing."""
         return self.last_sequence - self.first_sequence + 1
-
-
-@dataclass(frozen=True, slots=True)
-class NewestFrame:
-    """The newest frame of an engine, and when it was received (unix seconds)."""
-
-    header: FrameHeader
-    received: float
-
-    @property
-    def ended(self) -> float:
-        """End of its interval."""
-        return self.header.started_unix_seconds + self.header.interval_seconds
 
 
 def stack_of_ring(
@@ -117,6 +103,21 @@ def frames_of_chunks(
                 yield frame
 
 
+def minutes_with_frames(session: Session, engine_id: str, start: float, end: float) -> list[int]:
+    """Starts of the minutes that hold frames of [start, end), oldest first."""
+    chunks = session.scalars(
+        select(LoadChunk.t0).where(
+            LoadChunk.engine_id == engine_id, LoadChunk.t0 > start - MINUTE, LoadChunk.t0 < end
+        )
+    )
+    ring = session.scalars(
+        select(LoadRing.started).where(
+            LoadRing.engine_id == engine_id, LoadRing.started >= start, LoadRing.started < end
+        )
+    )
+    return sorted({*chunks, *(int(started // MINUTE) * MINUTE for started in ring)})
+
+
 def oldest_ordinal(session: Session, engine_id: str, ring_frames: int) -> int | None:
     """The oldest ordinal in the engine's ring; None when it never sent a frame.
 
@@ -138,34 +139,6 @@ def oldest_ordinal(session: Session, engine_id: str, ring_frames: int) -> int | 
     if there == oldest:
         return oldest
     return session.scalar(select(func.min(LoadRing.ordinal)).where(LoadRing.engine_id == engine_id))
-
-
-def newest_of_ring(session: Session, cache: FrameCache, engine_id: str) -> NewestFrame | None:
-    """The frame with the latest start, or None when the engine never sent one."""
-    row = session.execute(
-        select(LoadRing.boot_id, LoadRing.sequence, LoadRing.slot)
-        .where(LoadRing.engine_id == engine_id)
-        .order_by(LoadRing.started.desc())
-        .limit(1)
-    ).first()
-    if row is None:
-        return None
-    boot_id, sequence, slot = row
-    received = session.scalar(
-        select(EngineBoot.last_received).where(
-            EngineBoot.engine_id == engine_id, EngineBoot.boot_id == boot_id
-        )
-    )
-    held = cache.get(FrameKey(engine_id, boot_id, sequence))
-    if held is not None:
-        return NewestFrame(held.header, received or 0.0)
-    payload = session.scalar(
-        select(LoadRing.payload).where(LoadRing.engine_id == engine_id, LoadRing.slot == slot)
-    )
-    try:
-        return None if payload is None else NewestFrame(decode_header(payload), received or 0.0)
-    except FrameError:
-        return None
 
 
 def gaps_of(session: Session, engine_id: str, start: float, end: float) -> list[Gap]:

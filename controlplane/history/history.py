@@ -1,6 +1,6 @@
 """The history of every engine: what ingest writes to, and what everything else reads from."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -10,11 +10,13 @@ from contract.frame_stack import Stack, stack_frames
 from controlplane.clock import Clock
 from controlplane.db.database import Database
 from controlplane.history import frames as stored
-from controlplane.history import pins, ring, tiers
+from controlplane.history import pins, retention, ring, tiers
 from controlplane.history.cache import FrameCache, key_of
 from controlplane.history.cover import Covered, cover, newest_minute_end, rollups
-from controlplane.history.frames import Gap, NewestFrame
+from controlplane.history.frames import Gap
 from controlplane.history.models import EngineBoot
+from controlplane.history.newest import NewestFrame, newest_of_ring
+from controlplane.history.partitions import CHUNKS
 from controlplane.history.ring import Appended, Outcome, ReceivedFrame
 from controlplane.history.summing import WindowSum, sum_frames
 from controlplane.history.tiers import Span
@@ -55,9 +57,9 @@ class History:
             )
 
     def newest(self, engine_id: str) -> NewestFrame | None:
-        """The engine's latest frame; None when it never sent one."""
+        """The frame that the engine sent last; None when it never sent one."""
         with self.database.read() as session:
-            return stored.newest_of_ring(session, self.cache, engine_id)
+            return newest_of_ring(session, self.cache, engine_id)
 
     def frames(self, engine_id: str, start: float, end: float) -> list[Frame]:
         """Every stored 1 s frame of [start, end), oldest first."""
@@ -135,20 +137,29 @@ class History:
         """The sum over a span for each engine, from the tiers that `tiers.finest` names.
 
         A single engine's sum runs up to its newest frame, and is exact to the frame for spans of at
-        most 5 minutes; others are of whole stored intervals. Each says what it covers.
+        most 5 minutes whose frames are kept; others are of whole stored intervals. Each says what
+        it covers.
 
         Raises:
             InvalidInputError: the span needs more stored sums than one answer reads.
         """
         finest = tiers.finest(
-            span, now=self.clock.now(), single=len(engine_ids) == 1,
-            ten_seconds_kept=self.settings.rollup_10s_hours * 3600.0,
-        )  # fmt: skip
+            span, kept_from=self._kept_from(engine_ids, span), single=len(engine_ids) == 1
+        )
         if finest == tiers.FRAMES:
             window = self.window(engine_ids[0], span.start, span.end)
             if window is not None:
                 return [Covered(window, {tiers.FRAMES: window.frames}, span)]
-            finest = 10
+        covered: list[Covered] = []
+        for tier in (tier for tier in reversed(tiers.ROLLUPS) if tier >= finest):
+            covered = self._covered(engine_ids, span, tier, only)
+            if any(found.window is not None for found in covered):
+                break  # what was kept less long than it is now is there in coarser tiers alone
+        return covered
+
+    def _covered(
+        self, engine_ids: Sequence[str], span: Span, finest: int, only: Collection[str] | None
+    ) -> list[Covered]:
         with self.database.read() as session:
             unsealed: dict[str, Stack] = {}
             if len(engine_ids) == 1:
@@ -159,18 +170,31 @@ class History:
                 )  # fmt: skip
             return cover(session, engine_ids, span, finest, only, unsealed)
 
-    def each_frame(self, engine_id: str, start: float, end: float) -> Iterator[EngineWindow]:
-        """Every frame of [start, end) as a window of its own, read a minute at a time."""
-        at = start
-        while at < end:
-            until = min(end, at + 60)
-            for frame in self.frames(engine_id, at, until):
+    def _kept_from(self, engine_ids: Sequence[str], span: Span) -> dict[int, float]:
+        """The first second that is kept, by tier; of a pinned span everything is."""
+        with self.database.read() as session:
+            if retention.is_pinned(session, engine_ids, span):
+                return {}
+        by_tier = retention.limits(self.settings, self.clock.now()).by_tier
+        return {tiers.FRAMES: by_tier[CHUNKS], 10: by_tier[10], 60: by_tier[60]}
+
+    def minutes(self, engine_id: str, start: float, end: float) -> list[int]:
+        """Starts of the minutes that hold frames of [start, end), oldest first."""
+        with self.database.read() as session:
+            return stored.minutes_with_frames(session, engine_id, start, end)
+
+    def each_frame(
+        self, engine_id: str, start: float, end: float, minutes: Iterable[int]
+    ) -> Iterator[EngineWindow]:
+        """Every frame of [start, end) in some minutes as a window of its own, minute by minute."""
+        for minute in minutes:
+            found = self.frames(engine_id, max(start, minute), min(end, minute + stored.MINUTE))
+            for frame in found:
                 began = frame.header.started_unix_seconds
                 stop = began + frame.header.interval_seconds
                 window = sum_frames(engine_id, began, stop, [frame])
                 if window is not None:
                     yield window
-            at = until
 
     def each_rollup(
         self, engine_id: str, span: Span, tier: int, *, only: Collection[str] | None = None

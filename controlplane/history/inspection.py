@@ -1,15 +1,21 @@
 """Looking at the stored history: which blobs are damaged, how much there is of what."""
 
+import math
+import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import JSON, Text, func, select, text, type_coerce
 from sqlalchemy.orm import Session
 
 from contract.frame_codec import FrameError, decode
 from controlplane.db.base import Base
 from controlplane.db.database import Database
+from controlplane.db.forgiving_json import ForgivingJson
+from controlplane.errors import StorageError
+from controlplane.history import sealing
 from controlplane.history.chunk_codec import CorruptChunkError, decode_chunk
 from controlplane.history.models import FrameGap, LoadChunk, LoadRing, LoadRollup
 from controlplane.history.window_codec import decode_window
@@ -46,7 +52,7 @@ class TableSize:
 
 
 def damaged(session: Session) -> Iterator[Damage]:
-    """Every damaged blob; reads and unpacks the whole history."""
+    """Every damaged blob and text; reads and unpacks the whole history."""
     yield from _unreadable(
         session, "load_ring", decode, LoadRing.engine_id, LoadRing.slot, payload=LoadRing.payload
     )
@@ -58,6 +64,33 @@ def damaged(session: Session) -> Iterator[Damage]:
         session, "load_rollup", decode_window, LoadRollup.engine_id, LoadRollup.tier,
         LoadRollup.t0, payload=LoadRollup.payload,
     )  # fmt: skip
+
+
+def unsealable(session: Session) -> Iterator[Damage]:
+    """Minutes of the ring that cannot be sealed: they would fill it in the end."""
+    waiting = sealing.due_minutes(session, now=math.inf, grace_seconds=0.0, ring_frames=sys.maxsize)
+    for due in waiting:
+        try:
+            sealing.rehearse(session, due)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what sealing meets
+            said = f"the minute cannot be sealed: {type(error).__name__}: {error}"
+            yield Damage("load_ring", f"{due.engine_id}/{due.t0}", said)
+
+
+def damaged_texts(session: Session) -> Iterator[Damage]:
+    """JSON that cannot be read, in any table; PostgreSQL stores none."""
+    if session.get_bind().dialect.name != "sqlite":
+        return
+    for table in Base.metadata.sorted_tables:
+        for column in table.columns:
+            if not isinstance(column.type, JSON | ForgivingJson):
+                continue
+            query = select(*table.primary_key.columns).where(
+                column.is_not(None), func.json_valid(type_coerce(column, Text)) == 0
+            )
+            for key in session.execute(query):
+                name = "/".join(str(part) for part in key)
+                yield Damage(table.name, name, f"{column.name} is not JSON")
 
 
 def _unreadable(
@@ -108,14 +141,25 @@ def missing_frames(session: Session) -> int:
 
 
 def vacuum(database: Database) -> None:
-    """Give free pages back to the file system. Needs as much free space as there is data."""
+    """Give free pages back to the file system. Needs as much free space as there is data.
+
+    Raises:
+        StorageError: SQLite cannot do it now.
+    """
     if database.is_sqlite:
-        raw = database.engine.raw_connection()
-        try:
-            raw.cursor().execute("VACUUM")
-            raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            raw.close()
+        _vacuum_file(database)
         return
     with database.engine.connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("VACUUM ANALYZE"))
+
+
+def _vacuum_file(database: Database) -> None:
+    """Outside of any transaction, so past what turns the driver's errors into ours."""
+    raw = database.engine.raw_connection()
+    try:
+        raw.cursor().execute("VACUUM")
+        raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        raise StorageError(f"the database cannot be vacuumed now: {error}") from error
+    finally:
+        raw.close()

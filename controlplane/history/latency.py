@@ -110,7 +110,7 @@ def fraction_under(
     *,
     exact: Collection[float] | None = None,
 ) -> FractionUnder | None:
-    """Share of observations at or under `threshold`; None without observations.
+    """Share of observations at or under `threshold` (≥ 0, finite); None without observations.
 
     `exact` names the bounds at which the counts are exact, all of them by default: counts that
     were read from another engine's buckets are interpolated elsewhere.

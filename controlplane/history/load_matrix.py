@@ -1,6 +1,7 @@
 """The expert-load matrix [layers, experts] of one or several engines, and its compact form."""
 
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,44 +26,66 @@ LAYOUT = (
 
 @dataclass(frozen=True, slots=True)
 class LoadMatrix:
-    """Assignments [layers, experts] of [start, end), summed over frames and engines."""
+    """Assignments [layers, experts] of [start, end), summed over frames and engines.
+
+    Attributes:
+        counts: the sum.
+        start, end: what is covered, unix seconds.
+        frames: of the engines that are summed, those that are about their newest model.
+        left_out: frames of these engines that are about another model.
+        engines: that are summed.
+        odd_engines: whose model has another shape than that of most, or none.
+    """
 
     counts: Sums
     start: float
     end: float
     frames: int
+    left_out: int
+    engines: list[str]
+    odd_engines: list[str]
 
 
 def of_windows(windows: Sequence[EngineWindow], phase: str | None) -> LoadMatrix | None:
     """The sum of the windows' assignments, of one phase or of both; None without any.
 
+    Engines whose model has another shape than that of more than half of them are left out.
+
     Raises:
-        ConflictError: the engines serve models of different shape.
+        ConflictError: no shape is that of more than half.
     """
-    total: Sums | None = None
-    for window in windows:
-        loads = window.arrays.get("assignments")
-        if loads is None:
-            continue
-        load: Sums = loads.sum(axis=0) if phase is None else loads[PHASES.index(phase)]
-        if total is None:
-            total = load.astype(np.uint64)
-        elif total.shape != load.shape:
-            raise ConflictError(
-                f"engine {window.engine_id!r} has {load.shape[0]} layers × {load.shape[1]} "
-                f"experts, others have {total.shape[0]} × {total.shape[1]}: ask for one group",
-                field="group", value=list(load.shape), bound=list(total.shape),
-            )  # fmt: skip
-        else:
-            total = total + load
-    if total is None:
+    loads = {
+        window.engine_id: load.sum(axis=0) if phase is None else load[PHASES.index(phase)]
+        for window in windows
+        if (load := window.arrays.get("assignments")) is not None
+    }
+    shape = _shape_of_most([load.shape for load in loads.values() if load.size])
+    if shape is None:
         return None
+    summed = [w for w in windows if w.engine_id in loads and loads[w.engine_id].shape == shape]
     return LoadMatrix(
-        total,
-        min(window.start for window in windows),
-        max(window.end for window in windows),
-        sum(window.frames for window in windows),
+        np.add.reduce([loads[window.engine_id] for window in summed], dtype=np.uint64),
+        min(window.start for window in summed),
+        max(window.end for window in summed),
+        sum(window.frames - window.left_out for window in summed),
+        sum(window.left_out for window in summed),
+        [window.engine_id for window in summed],
+        [engine_id for engine_id, load in loads.items() if load.shape != shape],
     )
+
+
+def _shape_of_most(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    if not shapes:
+        return None
+    ((shape, engines), *others) = Counter(shapes).most_common()
+    if 2 * engines <= len(shapes):
+        other = others[0][0]
+        raise ConflictError(
+            f"{engines} engines have {shape[0]} layers × {shape[1]} experts, {others[0][1]} have "
+            f"{other[0]} × {other[1]}: ask for one group",
+            field="group", value=list(other), bound=list(shape),
+        )  # fmt: skip
+    return shape
 
 
 def to_bytes(matrix: LoadMatrix) -> bytes:

@@ -12,6 +12,7 @@ from sqlalchemy import Boolean, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from controlplane.db.base import AutoId, Base
+from controlplane.db.forgiving_json import ForgivingJson
 
 _BY_T0 = {"postgresql_partition_by": "RANGE (t0)"}
 _BY_TIER = {"postgresql_partition_by": "RANGE (tier, t0)"}
@@ -63,7 +64,7 @@ class EngineBoot(Base):
     frames: Mapped[int]
     dropped_before: Mapped[int]
     state_key: Mapped[str] = mapped_column(String(128))
-    header: Mapped[dict[str, Any]]
+    header: Mapped[dict[str, Any]] = mapped_column(ForgivingJson)
 
 
 class FrameGap(Base):
@@ -94,7 +95,7 @@ class ConfigChange(Base):
     at: Mapped[float]
     generation: Mapped[int]
     config_hash: Mapped[str] = mapped_column(String(64))
-    config: Mapped[dict[str, Any]]
+    config: Mapped[dict[str, Any]] = mapped_column(ForgivingJson)
     configured_bias: Mapped[str | None] = mapped_column(String(64))
     live_bias: Mapped[str | None] = mapped_column(String(64))
     lkg_bias: Mapped[str | None] = mapped_column(String(64))
@@ -133,6 +134,19 @@ class LoadRollup(Base):
     t0: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     frames: Mapped[int]
     payload: Mapped[bytes]
+
+
+class HourDue(Base):
+    """An hour whose sum is missing, or lacks frames of minutes that were sealed since.
+
+    `marks` counts these minutes: whoever sums the hour sees whether one came meanwhile.
+    """
+
+    __tablename__ = "hour_due"
+
+    engine_id: Mapped[str] = mapped_column(String(128), primary_key=True)
+    t0: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    marks: Mapped[int]
 
 
 class LayerSummary(Base):

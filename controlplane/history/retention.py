@@ -1,5 +1,9 @@
-"""What is kept how long; spans that someone pinned are skipped (the flight recorder)."""
+"""What is kept how long.
 
+Skipped are spans that someone pinned (the flight recorder), and minutes whose hour is not summed.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,6 +15,7 @@ from controlplane.history.models import (
     ConfigChange,
     EngineBoot,
     FrameGap,
+    HourDue,
     IncidentPin,
     LayerSummary,
     LoadChunk,
@@ -18,9 +23,10 @@ from controlplane.history.models import (
     LoadRollup,
 )
 from controlplane.history.partitions import CHUNKS, Partition
+from controlplane.history.tiers import Span
 from controlplane.settings import HistorySettings
 
-HOUR, DAY = 3600, 86_400
+MINUTE, HOUR, DAY = 60, 3600, 86_400
 ROLLUP_TIERS = (10, 60, 3600)
 
 
@@ -59,12 +65,8 @@ def expire(session: Session, engine_id: str, limit: Limits, ring_frames: int) ->
     )
     for tier in ROLLUP_TIERS:
         cut = limit.by_tier[tier]
-        over.append(
-            (
-                LoadRollup,
-                [LoadRollup.tier == tier, LoadRollup.t0 < cut, ~_pinned(LoadRollup, tier)],
-            )
-        )
+        rollups = [LoadRollup.tier == tier, LoadRollup.t0 < cut, ~_pinned(LoadRollup, tier)]
+        over.append((LoadRollup, [*rollups, ~_awaited()] if tier == MINUTE else rollups))
         if layers is not None and _has_older(session, engine_id, layers, tier, cut):
             over += [
                 (
@@ -97,14 +99,19 @@ def _has_older(session: Session, engine_id: str, layer: int, tier: int, cut: int
 
 
 def droppable(session: Session, limit: Limits) -> list[Partition]:
-    """PostgreSQL partitions that are over as a whole and touch no pin."""
+    """PostgreSQL partitions that are over as a whole, touch no pin, and no hour still needs."""
     pins = session.execute(select(IncidentPin.started, IncidentPin.ended)).all()
+    due = session.scalars(select(HourDue.t0).distinct()).all()
     return [
         partition
         for table in partitions.TABLES
         for partition in partitions.existing(session, table)
         if partition.end <= limit.by_tier[partition.tier]
         and not any(start < partition.end and end > partition.start for start, end in pins)
+        and not (
+            (partition.table, partition.tier) == ("load_rollup", MINUTE)
+            and any(partition.start <= t0 < partition.end for t0 in due)
+        )
     ]
 
 
@@ -114,6 +121,24 @@ def _is_heard(table: Any, since: float) -> ColumnElement[bool]:
         EngineBoot.engine_id == table.engine_id,
         EngineBoot.boot_id == table.boot_id,
         EngineBoot.last_received >= since,
+    )
+
+
+def is_pinned(session: Session, engine_ids: Sequence[str], span: Span) -> bool:
+    """Whether a pin covers the whole span, for each of the engines: everything of it is kept."""
+    pinned = session.scalars(
+        select(IncidentPin.engine_id).where(
+            IncidentPin.started <= span.start, IncidentPin.ended >= span.end
+        )
+    ).all()
+    return None in pinned or set(engine_ids) <= set(pinned)
+
+
+def _awaited() -> ColumnElement[bool]:
+    """Minutes whose hour is not summed yet."""
+    return exists().where(
+        HourDue.engine_id == LoadRollup.engine_id,
+        HourDue.t0 == LoadRollup.t0 - LoadRollup.t0 % HOUR,
     )
 
 

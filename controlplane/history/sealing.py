@@ -7,10 +7,8 @@ once.
 """
 
 import logging
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -31,20 +29,17 @@ from sqlalchemy.orm import Session
 from contract.frame_codec import payload_bytes
 from contract.frame_stack import Stack, decode_stack
 from controlplane.db.base import Base
-from controlplane.db.upsert import execute_many, upsert
 from controlplane.errors import ConflictError
+from controlplane.history import hours
 from controlplane.history.chunk_codec import CODEC, CorruptChunkError, decode_chunk, encode_chunk
 from controlplane.history.layer_summary import summarise
-from controlplane.history.models import LayerSummary, LoadChunk, LoadRing
+from controlplane.history.minute_sums import MINUTE, SLICE, MinuteSums, store_rollups
+from controlplane.history.models import LoadChunk, LoadRing
 from controlplane.history.partitions import CHUNKS
-from controlplane.history.summing import WindowSum
-from controlplane.history.window import EngineWindow
 from controlplane.history.window_codec import encode_window
 
 logger = logging.getLogger(__name__)
 
-MINUTE = 60
-SLICE = 10
 PART_BYTES = 32 * 1024 * 1024
 """Of arrays, inflated, in one part of a minute: more than a minute of the largest models has. A
 single frame may be larger."""
@@ -80,11 +75,6 @@ _MARK = (
 )
 _LAST_PART = select(func.max(_CHUNK.part)).where(
     _CHUNK.engine_id == _ENGINE, _CHUNK.t0 == bindparam("t0")
-)
-SUMMARY_COLUMNS = tuple(column.name for column in LayerSummary.__table__.columns)
-UPSERT_SUMMARY = upsert("layer_summary", SUMMARY_COLUMNS, ("engine_id", "layer", "tier", "t0"))
-UPSERT_ROLLUP = upsert(
-    "load_rollup", ("engine_id", "tier", "t0", "frames", "payload"), ("engine_id", "tier", "t0")
 )
 
 
@@ -214,7 +204,8 @@ def store(session: Session, due: Due, prepared: Prepared) -> int:
         },
     )  # fmt: skip
     earlier = earlier_parts(session, due.engine_id, due.t0, part)
-    store_rollups(session, due.engine_id, due.t0, chain(earlier, [stack]))
+    store_rollups(session, due.engine_id, due.t0, earlier, stack)
+    hours.note(session, due.engine_id, due.t0, stack)
     return len(stack.headers)
 
 
@@ -233,36 +224,15 @@ def earlier_parts(session: Session, engine_id: str, t0: int, before: int) -> Ite
             logger.exception("chunk %s/%s/%s is left out", engine_id, t0, part)
 
 
-def store_rollups(session: Session, engine_id: str, t0: int, stacks: Iterable[Stack]) -> None:
-    """Write the six 10 s sums, the minute's sum, and its layer rows."""
-    sums = {start: WindowSum() for start in range(t0, t0 + MINUTE, SLICE)}
-    for stack in stacks:
-        began = [header.started_unix_seconds for header in stack.headers]
-        for start, total in sums.items():
-            total.add_stack(stack, bisect_left(began, start), bisect_left(began, start + SLICE))
-    rows: list[dict[str, Any]] = []
-    minute = WindowSum()
-    for start, total in sums.items():
-        window = total.window(engine_id, start, start + SLICE)
-        if window is not None:
-            rows.append(rollup_row(window, SLICE))
-            minute.merge(window)
-    whole = minute.window(engine_id, t0, t0 + MINUTE)
-    if whole is None:
-        return
-    rows.append(rollup_row(whole, MINUTE))
-    execute_many(session, UPSERT_ROLLUP, rows)
-    summaries = summarise(whole, MINUTE, t0)
-    if summaries:
-        execute_many(session, UPSERT_SUMMARY, summaries)
-
-
-def rollup_row(window: EngineWindow, tier: int) -> dict[str, Any]:
-    """The row of a window that is one interval of `tier`."""
-    return {
-        "engine_id": window.engine_id, "tier": tier, "t0": int(window.start),
-        "frames": window.frames, "payload": encode_window(window),
-    }  # fmt: skip
+def rehearse(session: Session, due: Due) -> None:
+    """Read, pack and sum a minute, and store nothing: what raises here raises at sealing."""
+    sums = MinuteSums(due.engine_id, due.t0)
+    sums.add(prepare(session, due).stack)
+    minute, slices = sums.windows()
+    if minute is not None:
+        for window in (minute, *slices):
+            encode_window(window)
+        summarise(minute, MINUTE, due.t0)
 
 
 def tables_of(t0: int) -> list[tuple[str, int, int]]:

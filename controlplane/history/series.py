@@ -1,10 +1,10 @@
 """Series over time: one expert from rollups, layers from `layer_summary`; then their tails."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import Select, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from controlplane.errors import InvalidInputError
@@ -13,7 +13,7 @@ from controlplane.history.layer_summary import ARRAYS, summarise
 from controlplane.history.models import LayerSummary, LoadRollup
 from controlplane.history.tail import tail_of
 from controlplane.history.tiers import Span, series_tier
-from controlplane.history.window import EngineWindow
+from controlplane.history.window import Sums
 from controlplane.history.window_codec import decode_window
 
 if TYPE_CHECKING:
@@ -63,64 +63,67 @@ def expert_series(
 ) -> ExpertSeries:
     """One expert over the whole intervals that touch the span; at most `limit` points.
 
+    Intervals of a model of another shape than the span's newest one are skipped.
+
     Raises:
-        InvalidInputError: the model has no such layer or expert.
+        InvalidInputError: the newest model has no such layer or expert.
     """
     tier = series_tier(span)
     # The tail first: what is sealed between the two reads is then in the stored ones.
     tail = tail_of(history, engine_id, span, tier, only=_LOADS)
+    late = [
+        (int(window.start), window.arrays["assignments"])
+        for window in tail.windows if "assignments" in window.arrays
+    ]  # fmt: skip
+    aligned = span.aligned(tier)
+    query = select(LoadRollup.t0, LoadRollup.payload).where(
+        LoadRollup.engine_id == engine_id,
+        LoadRollup.tier == tier,
+        LoadRollup.t0 >= aligned.start,
+        LoadRollup.t0 < aligned.end,
+    )
+    loads: dict[int, Sums] = {}
     with history.database.read() as session:
-        windows = _stored_windows(session, engine_id, span, tier, limit)
-    for window in tail.windows:
-        windows.setdefault(int(window.start), window)
-    points: list[ExpertPoint] = []
-    for t0, window in sorted(windows.items())[:limit]:
-        loads = window.arrays.get("assignments")
-        if loads is None:
-            continue
-        if not (0 <= layer < loads.shape[1] and 0 <= expert < loads.shape[2]):
-            raise _outside(layer, expert, loads.shape[1], loads.shape[2])
-        row = loads[:, layer]
-        points.append(ExpertPoint(float(t0), int(row[:, expert].sum()), int(row.sum())))
-    if not points:
-        newest = history.newest(engine_id)
-        if newest is not None:
-            layers, experts = newest.header.layers, newest.header.experts
-            if not (0 <= layer < layers and 0 <= expert < experts):
-                raise _outside(layer, expert, layers, experts)
+        newest = query.order_by(LoadRollup.t0.desc()).execution_options(yield_per=1)
+        known = late[-1:] or _stored_loads(session, newest)
+        shape = next((found.shape[1:] for _, found in known), None) or _told_shape(
+            history, engine_id
+        )
+        if not (0 <= layer < shape[0] and 0 <= expert < shape[1]):
+            raise InvalidInputError(
+                f"layer {layer}, expert {expert} is outside {shape[0]} layers × {shape[1]} experts",
+                field="expert", value=[layer, expert], bound=list(shape),
+            )  # fmt: skip
+        oldest = query.order_by(LoadRollup.t0).execution_options(yield_per=100)
+        for t0, found in _stored_loads(session, oldest):
+            if found.shape[1:] == shape:
+                loads[t0] = found
+            if len(loads) == limit:
+                break
+    for t0, found in late:
+        if found.shape[1:] == shape:
+            loads.setdefault(t0, found)
+    points = [
+        ExpertPoint(float(t0), int(found[:, layer, expert].sum()), int(found[:, layer].sum()))
+        for t0, found in sorted(loads.items())[:limit]
+    ]
     return ExpertSeries(tier, points, tail.until)
 
 
-def _stored_windows(
-    session: Session, engine_id: str, span: Span, tier: int, limit: int
-) -> dict[int, EngineWindow]:
-    """Loads of the stored intervals by start, the first `limit`; damaged ones are left out."""
-    aligned = span.aligned(tier)
-    rows = session.execute(
-        select(LoadRollup.t0, LoadRollup.payload)
-        .where(
-            LoadRollup.engine_id == engine_id,
-            LoadRollup.tier == tier,
-            LoadRollup.t0 >= aligned.start,
-            LoadRollup.t0 < aligned.end,
-        )
-        .order_by(LoadRollup.t0)
-        .limit(limit)
-    )
-    windows: dict[int, EngineWindow] = {}
-    for t0, payload in rows:
-        try:
-            windows[t0] = decode_window(payload, only=_LOADS)
-        except CorruptChunkError:
-            continue
-    return windows
+def _told_shape(history: "History", engine_id: str) -> tuple[int, ...]:
+    """Layers and experts as the engine's newest frame says."""
+    newest = history.newest(engine_id)
+    return (0, 0) if newest is None else (newest.header.layers, newest.header.experts)
 
 
-def _outside(layer: int, expert: int, layers: int, experts: int) -> InvalidInputError:
-    return InvalidInputError(
-        f"layer {layer}, expert {expert} is outside {layers} layers × {experts} experts",
-        field="expert", value=[layer, expert], bound=[layers, experts],
-    )  # fmt: skip
+def _stored_loads(session: Session, query: Select[int, bytes]) -> Iterator[tuple[int, Sums]]:
+    """Start and assignments of the intervals that can be read, and tell of them."""
+    with session.execute(query) as rows:  # whoever has enough leaves the rest
+        for t0, payload in rows:
+            try:
+                yield t0, decode_window(payload, only=_LOADS).arrays["assignments"]
+            except (CorruptChunkError, KeyError):
+                continue
 
 
 def layer_series(

@@ -1,8 +1,9 @@
 """Sums of frames into an `EngineWindow`. Pure.
 
 The sum of a window is order-free: adding frames one by one, or adding sums of parts, gives the
-same counts. An array whose shape changes inside the window (another model, another rank count)
-restarts with the newer shape: two topologies are never added.
+same counts. Where the model changes inside the window, what is told by layer and expert is that of
+the newest model alone, and the window says how many frames are left out of it. Another array whose
+shape changes (another rank count) restarts with the shape that was added last.
 """
 
 import math
@@ -10,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,10 +20,24 @@ from contract.frame_codec import Frame
 from contract.frame_stack import SideBySide, Stack, Stacked, stack_frames
 from controlplane.history.common_bounds import CommonBounds
 from controlplane.history.observed import FIELD
-from controlplane.history.window import EngineWindow, Sums
+from controlplane.history.window import EngineWindow, Sums, Topology
 
 _BY_GENERATION = frozenset(name for name, spec in ARRAYS.items() if spec.dims[0] == "G")
+_BY_MODEL = frozenset(name for name, spec in ARRAYS.items() if {"L", "E"} & set(spec.dims))
 _LARGEST = 2**32 - 1
+
+
+def topology_of(header: FrameHeader) -> Topology:
+    """Of the model that a frame is about."""
+    return header.layers, header.experts
+
+
+class _OfModel:
+    """What was summed of one topology."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.arrays: dict[str, Sums] = {}
 
 
 class WindowSum:
@@ -32,8 +47,9 @@ class WindowSum:
         self.frames = 0
         self.covered_seconds = 0.0
         self.header: FrameHeader | None = None
-        self.arrays: dict[str, Sums] = {}
-        self.by_generation: dict[int, dict[str, Sums]] = {}
+        self._arrays: dict[str, Sums] = {}
+        self._models: dict[Topology, _OfModel] = {}
+        self._by_generation: dict[int, dict[str, Sums]] = {}
         self.scalars: dict[str, float] = {}
         self.tokens = [0, 0]
         self.live_biases: list[str] = []
@@ -45,13 +61,16 @@ class WindowSum:
         Stacks may come in any order; the newest header is kept.
         """
         stop = len(stack.headers) if end is None else end
-        for generations, group in groupby(
-            range(first, stop), key=lambda index: stack.headers[index].generations
-        ):
+        alike = groupby(range(first, stop), key=lambda index: _Alike.of(stack.headers[index]))
+        for kind, group in alike:
             indices = list(group)
             self._add_headers(stack.headers[indices[0] : indices[-1] + 1])
-            self._add_small(stack.small, generations, indices[0], indices[-1])
-            self._add_large(stack, generations, indices[0], indices[-1])
+            self._model(kind.topology).frames += len(indices)
+            self._add_small(stack.small, kind, indices[0], indices[-1])
+            self._add_large(stack, kind, indices[0], indices[-1])
+
+    def _model(self, topology: Topology) -> _OfModel:
+        return self._models.setdefault(topology, _OfModel())
 
     def _add_headers(self, headers: Sequence[FrameHeader]) -> None:
         self.frames += len(headers)
@@ -78,41 +97,44 @@ class WindowSum:
         """Where one header says that its counts are exact (`observed.FIELD`)."""
         self._bounds.see(said)
 
-    def _add_small(
-        self, small: SideBySide, generations: tuple[int, ...], first: int, last: int
-    ) -> None:
-        """Add the small arrays of the frames `first` to `last`, which share their generations."""
+    def _add_small(self, small: SideBySide, kind: "_Alike", first: int, last: int) -> None:
+        """Add the small arrays of the frames `first` to `last`, which are alike."""
         total = np.add.reduce(small.values[first : last + 1], axis=0, dtype=np.uint64)
         end = 0
         for column in small.columns:
             shape = column.values.shape[1:]
             begin, end = end, end + math.prod(shape)
-            self._add_array(column.name, total[begin:end].reshape(shape), generations)
+            self._add_array(column.name, total[begin:end].reshape(shape), kind)
 
-    def _add_large(self, stack: Stack, generations: tuple[int, ...], first: int, last: int) -> None:
+    def _add_large(self, stack: Stack, kind: "_Alike", first: int, last: int) -> None:
         """Add the other arrays of these frames."""
         within = [(column, *_within(column.holders, first, last)) for column in stack.large]
         held = [(column, begin, end) for column, begin, end in within if begin < end]
         # Of two shapes of one array, the one that was seen last is kept.
         for column, begin, end in sorted(held, key=lambda found: found[0].holders[found[2] - 1]):
-            self._add_array(column.name, _total(column.values[begin:end]), generations)
+            self._add_array(column.name, _total(column.values[begin:end]), kind)
 
-    def _add_array(self, name: str, values: Sums, generations: tuple[int, ...]) -> None:
+    def _add_array(self, name: str, values: Sums, kind: "_Alike") -> None:
         if name not in _BY_GENERATION:
-            _add(self.arrays, name, values)
+            _add(self._arrays_for(name, kind.topology), name, values)
             return
-        for slot, generation in enumerate(generations):
-            _add(self.by_generation.setdefault(generation, {}), name, values[slot])
+        for slot, generation in enumerate(kind.generations):
+            _add(self._by_generation.setdefault(generation, {}), name, values[slot])
 
-    def merge(self, window: EngineWindow) -> None:
-        """Add a window that was summed before."""
+    def _arrays_for(self, name: str, topology: Topology) -> dict[str, Sums]:
+        return self._model(topology).arrays if name in _BY_MODEL else self._arrays
+
+    def merge(self, window: EngineWindow, topology: Topology | None = None) -> None:
+        """Add a window that was summed before; `topology` where its header is not its own."""
+        topology = topology or topology_of(window.header)
         self.frames += window.frames
+        self._model(topology).frames += window.frames - window.left_out
         self.covered_seconds += window.covered_seconds
         self._see_header(window.header)
         for name, values in window.arrays.items():
-            _add(self.arrays, name, values)
+            _add(self._arrays_for(name, topology), name, values)
         for generation, arrays in window.by_generation.items():
-            mine = self.by_generation.setdefault(generation, {})
+            mine = self._by_generation.setdefault(generation, {})
             for name, values in arrays.items():
                 _add(mine, name, values)
         for phase, tokens in enumerate(window.tokens):
@@ -129,6 +151,7 @@ class WindowSum:
         if self.header is None:
             return None
         whole = {name: int(self.scalars.get(name, 0)) for name in _WHOLE}
+        model = self._model(topology_of(self.header))
         return EngineWindow(
             engine_id=engine_id,
             start=start,
@@ -137,18 +160,30 @@ class WindowSum:
             missing=missing,
             covered_seconds=self.covered_seconds,
             header=self._bounds.told_by(self.header),
-            arrays=dict(self.arrays),
-            by_generation={key: dict(value) for key, value in self.by_generation.items()},
+            arrays={**self._arrays, **model.arrays},
+            by_generation={key: dict(value) for key, value in self._by_generation.items()},
             tokens=(self.tokens[0], self.tokens[1]),
             gate_mass_kept=self.scalars.get("gate_mass_kept", 0.0),
             gate_mass_total=self.scalars.get("gate_mass_total", 0.0),
             live_biases=tuple(self.live_biases),
+            left_out=self.frames - model.frames,
             **whole,
         )
 
     def _see_bias(self, bias: str) -> None:
         if bias not in self.live_biases:
             self.live_biases.append(bias)
+
+
+class _Alike(NamedTuple):
+    """What frames that are summed together share."""
+
+    generations: tuple[int, ...]
+    topology: Topology
+
+    @classmethod
+    def of(cls, header: FrameHeader) -> "_Alike":
+        return cls(header.generations, topology_of(header))
 
 
 _OF_HEADER = (

@@ -6,6 +6,7 @@ that retention still holds.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.errors import InvalidInputError
@@ -56,17 +57,25 @@ def checked_span(start: float, end: float) -> Span:
     return Span(start, end)
 
 
-def finest(span: Span, *, now: float, ten_seconds_kept: float, single: bool) -> int:
+def finest(span: Span, *, kept_from: Mapping[int, float], single: bool) -> int:
     """The finest tier that a sum over the span goes down to.
 
     Frames for a single engine and at most 5 minutes, 10 s up to 6 hours, minutes up to 14 days,
     hours beyond; never finer than what is still kept at the span's start.
+
+    Args:
+        span: that is asked for.
+        kept_from: first second that is kept, unix, by tier (1: frames).
+        single: whether one engine is asked for.
     """
-    if single and span.seconds <= FRAMES_UP_TO_SECONDS:
-        return FRAMES
-    if span.seconds <= TEN_UP_TO_SECONDS and span.start >= now - ten_seconds_kept:
-        return 10
-    return 60 if span.seconds <= MINUTES_UP_TO_SECONDS else 3600
+    deserved = (
+        FRAMES if single and span.seconds <= FRAMES_UP_TO_SECONDS
+        else 10 if span.seconds <= TEN_UP_TO_SECONDS
+        else 60 if span.seconds <= MINUTES_UP_TO_SECONDS
+        else 3600
+    )  # fmt: skip
+    tiers = (tier for tier in (FRAMES, 10, 60) if tier >= deserved)
+    return next((tier for tier in tiers if span.start >= kept_from.get(tier, -math.inf)), 3600)
 
 
 def series_tier(span: Span, tiers: tuple[int, ...] = ROLLUPS) -> int:

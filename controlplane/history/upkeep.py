@@ -1,14 +1,15 @@
 """What keeps the history in shape: sealing, hourly sums, retention. Each is safe to run twice."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import select
 
 from controlplane.allocator import give_back_free
-from controlplane.errors import ConflictError
+from controlplane.errors import ConflictError, StorageError
 from controlplane.history import hours, partitions, retention, sealing
 from controlplane.history.history import History
 from controlplane.history.models import EngineBoot
@@ -17,8 +18,8 @@ from controlplane.history.sealing import Due
 
 logger = logging.getLogger(__name__)
 
-FIRST_LOOK_BACK = 7 * 86_400.0
-LOOK_BACK = 6 * 3600.0
+SEAL, ROLL_HOURS, RETAIN = "history.seal", "history.roll_hours", "history.retain"
+MAX_TOLD = 10_000
 
 
 class Job(NamedTuple):
@@ -41,6 +42,10 @@ def _never() -> bool:
     return False
 
 
+def _not_counted(_job: str) -> None:
+    return None
+
+
 class Upkeep:
     """The upkeep of one history. Run it in one process at a time (the leader).
 
@@ -48,16 +53,26 @@ class Upkeep:
         history: what to keep in shape.
         is_catching_up: whether frames come in faster than they are stored. Sealing then waits,
             for as long as the ring has room: engines that send what they buffered are served first.
+        count_failure: is called with the job's name for each piece of its work that raised.
     """
 
-    def __init__(self, history: History, is_catching_up: Callable[[], bool] = _never) -> None:
+    def __init__(
+        self,
+        history: History,
+        is_catching_up: Callable[[], bool] = _never,
+        count_failure: Callable[[str], None] = _not_counted,
+    ) -> None:
         self._history = history
         self._is_catching_up = is_catching_up
+        self._count_failure = count_failure
+        self._told: set[tuple[str, str, int]] = set()
         self._partitions = Partitions(history.database)
-        self._looked_back = False
 
     def seal(self) -> SealReport:
-        """Seal every minute that is due, oldest first, each in a transaction of its own."""
+        """Seal every minute that is due, oldest first, each in a transaction of its own.
+
+        One that cannot be sealed stops no other.
+        """
         settings = self._history.settings
         with self._history.database.read() as session:
             due = sealing.due_minutes(
@@ -68,30 +83,29 @@ class Upkeep:
         for minute in due:
             if not minute.pressing and self._is_catching_up():
                 continue
-            sealed = self._seal_minute(minute)
-            frames += sealed
-            minutes += 1 if sealed else 0
+            with self._apart(SEAL, minute.engine_id, minute.t0):
+                sealed = self._seal_minute(minute)
+                frames += sealed
+                minutes += 1 if sealed else 0
         if minutes:
             give_back_free()
         return SealReport(minutes, frames)
 
     def roll_hours(self) -> int:
         """Make the hourly sums that are due; gives how many."""
-        look_back = LOOK_BACK if self._looked_back else FIRST_LOOK_BACK
         database = self._history.database
         with database.read() as session:
-            due = hours.due_hours(
-                session, now=self._history.clock.now(), look_back_seconds=look_back
-            )
-        for engine_id, t0 in due:
-            with database.read() as session:
-                hour = hours.sum_hour(session, engine_id, t0)
-            if hour is not None:
-                self._partitions.ensure(hours.tables_of(t0))
+            due = hours.due_hours(session, now=self._history.clock.now())
+        made = 0
+        for hour in due:
+            with self._apart(ROLL_HOURS, hour.engine_id, hour.t0):
+                with database.read() as session:
+                    summed = hours.sum_hour(session, hour.engine_id, hour.t0)
+                self._partitions.ensure(hours.tables_of(hour.t0))
                 with database.write() as session:
-                    hours.store_hour(session, hour)
-        self._looked_back = True
-        return len(due)
+                    hours.settle(session, hour, summed)
+                made += 1
+        return made
 
     def retain(self) -> int:
         """Delete what is over and not pinned; gives how many rows and partitions."""
@@ -111,6 +125,23 @@ class Upkeep:
                 gone += retention.expire(session, engine_id, limit, history.settings.ring_frames)
         return gone
 
+    @contextmanager
+    def _apart(self, job: str, engine_id: str, t0: int) -> Iterator[None]:
+        """One engine's interval, whose failure is counted, told once, and left behind."""
+        try:
+            yield
+        except StorageError:
+            raise  # it is the database's: the others would fail like it
+        except Exception:
+            self._count_failure(job)
+            if (job, engine_id, t0) not in self._told and len(self._told) < MAX_TOLD:
+                self._told.add((job, engine_id, t0))
+                logger.exception(
+                    "%s fails for %s/%s; trimtab db check tells more", job, engine_id, t0
+                )
+        else:
+            self._told.discard((job, engine_id, t0))
+
     def _seal_minute(self, minute: Due) -> int:
         database = self._history.database
         with database.read() as session:
@@ -127,7 +158,7 @@ class Upkeep:
 def jobs(upkeep: Upkeep) -> list[Job]:
     """The history's jobs for the scheduler of the leader."""
     return [
-        Job("history.seal", upkeep.seal, 10.0),
-        Job("history.roll_hours", upkeep.roll_hours, 60.0),
-        Job("history.retain", upkeep.retain, 300.0),
+        Job(SEAL, upkeep.seal, 10.0),
+        Job(ROLL_HOURS, upkeep.roll_hours, 60.0),
+        Job(RETAIN, upkeep.retain, 300.0),
     ]

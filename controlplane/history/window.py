@@ -11,6 +11,8 @@ from contract.frame import FrameHeader
 
 Sums = npt.NDArray[np.unsignedinteger[Any]]
 """Sums are made in 64 bits; a window that is kept may hold them in fewer. Add with a dtype."""
+Topology = tuple[int, int]
+"""Layers and experts of a model."""
 Value = TypeVar("Value")
 
 
@@ -32,6 +34,8 @@ class EngineWindow:
         admitted, finished, rejected, failed, tpot_measured: requests, summed.
         gate_mass_kept, gate_mass_total: summed.
         live_biases: distinct live bias hashes seen, in order.
+        left_out: frames of another model (layers, experts) than the newest frame's: arrays by
+            layer and expert leave them out, all else counts them.
     """
 
     engine_id: str
@@ -56,6 +60,7 @@ class EngineWindow:
     gate_mass_kept: float
     gate_mass_total: float
     live_biases: tuple[str, ...]
+    left_out: int = 0
     _memory: dict[str, tuple[object, Any]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -23,7 +23,7 @@ from contract.frame_stack import SMALL
 from contract.zstd_blocks import compress, decompress
 from controlplane.history.chunk_codec import CorruptChunkError
 from controlplane.history.planes import pack_planes, unpack_planes
-from controlplane.history.window import EngineWindow, Sums
+from controlplane.history.window import EngineWindow, Sums, Topology
 
 _MAGIC = b"MOEW"
 _VERSION, _EVERY_ARRAY_ALONE = 2, 1
@@ -102,6 +102,11 @@ class Rollup:
         """Start of the newest frame."""
         return float(self.raw_header.get("started_unix_seconds", 0.0))
 
+    @property
+    def topology(self) -> Topology:
+        """Of the model that the arrays by layer and expert are about."""
+        return int(self.raw_header.get("layers", 0)), int(self.raw_header.get("experts", 0))
+
     def window(self, header: FrameHeader | None = None) -> EngineWindow:
         """The window, with its own header, or with one that stands for many.
 
@@ -163,6 +168,7 @@ def decode_rollup(data: bytes, *, only: Collection[str] | None = None) -> Rollup
                 if entry["of"] is not None:
                     held = by_generation.setdefault(entry["of"], {})
                 held[name] = values
+        index.setdefault("left_out", 0)  # rollups did not always tell
         plain = {name: index[name] for name in _PLAIN}
         header = dict(index["header"])
     except (ValueError, KeyError, TypeError, zstandard.ZstdError) as error:

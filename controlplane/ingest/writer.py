@@ -66,7 +66,7 @@ class FrameWriter:
     def start(self) -> None:
         """Take frames; ages of engines that sent frames before are shown from now on."""
         for boot in self._history.newest_boots():
-            self._saw(boot.engine_id, boot.last_ended)
+            self._saw(boot.engine_id, boot.last_ended, boot.last_received)
         self._running = True
 
     def stop(self) -> None:
@@ -181,9 +181,10 @@ class FrameWriter:
         seconds = self._clock.monotonic() - began
         self._instruments.histogram("trimtab_ingest_seconds").observe(seconds)
         self._count_gaps(appended)
+        now = self._clock.now()
         for received in frames:
             header = received.header
-            self._saw(header.engine_id, header.started_unix_seconds + header.interval_seconds)
+            self._saw(header.engine_id, header.started_unix_seconds + header.interval_seconds, now)
         outcomes = iter(appended.outcomes)
         for waiting in group:
             waiting.done.set_result([next(outcomes) for _ in waiting.frames])
@@ -206,10 +207,15 @@ class FrameWriter:
         for engine_id, missing in appended.newly_missing.items():
             gaps.labels(engine_id).inc(max(0, missing))  # a late frame fills a gap: negative
 
-    def _saw(self, engine_id: str, ended: float) -> None:
-        """Keep the end of an engine's newest frame; its age is computed when it is asked for."""
+    def _saw(self, engine_id: str, ended: float, received: float) -> None:
+        """Keep the end of an engine's newest frame; its age is computed when it is asked for.
+
+        A frame that ends after it was received tells of a clock that runs ahead: its own time
+        would hide the engine's silence for as long.
+        """
+        ended = min(ended, received)
         known = self._newest_ended.get(engine_id)
         self._newest_ended[engine_id] = ended if known is None else max(known, ended)
         if known is None:
             gauge = self._instruments.gauge("trimtab_frame_age_seconds").labels(engine_id)
-            gauge.set_function(lambda: self._clock.now() - self._newest_ended[engine_id])
+            gauge.set_function(lambda: max(0.0, self._clock.now() - self._newest_ended[engine_id]))

@@ -7,6 +7,7 @@ from controlplane.actuator.action import Action, ChangeKind, Target, TargetState
 from controlplane.actuator.world import Telemetry
 from controlplane.history.history import History
 from controlplane.history.window import EngineWindow
+from controlplane.policy.facts import is_fresh
 from controlplane.policy.measurement import Measurement, measure
 from controlplane.policy.verdict import Verdict, VerifyResult
 from controlplane.policy.verify import verify
@@ -37,7 +38,7 @@ class HistoryEvidence:
         recent = self._history.window(engine_id, newest.ended - REQUEST_SECONDS, newest.ended)
         return Telemetry(
             generation=newest.header.config_generation,
-            fresh=at - newest.ended <= STALE_SECONDS,
+            fresh=is_fresh(newest.signed_age(at, STALE_SECONDS), STALE_SECONDS),
             request_p99_seconds=None if recent is None else request_p99(recent),
         )
 

@@ -41,8 +41,9 @@ class EvaluationGauges:
         if not snapshot.observe_only:  # it has no admin API whose silence would be news
             reachable = 1.0 if snapshot.reachable else 0.0
             gauge("trimtab_engine_reachable").labels(engine).set(reachable)
-        if snapshot.data_age_seconds is not None:
-            gauge("trimtab_frame_age_seconds").labels(engine).set(snapshot.data_age_seconds)
+        age = snapshot.data_age_seconds
+        if age is not None and age >= 0:  # below, it tells of the engine's clock
+            gauge("trimtab_frame_age_seconds").labels(engine).set(age)
         for finding in snapshot.findings:
             firing = 1.0 if finding.state is FindingState.FIRING else 0.0
             gauge("trimtab_findings_firing").labels(engine, finding.detector.value).set(firing)

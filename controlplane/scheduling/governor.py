@@ -20,8 +20,8 @@ from controlplane.actuator.readback import Readback
 from controlplane.auth.engines import EngineRegistry
 from controlplane.clock import Clock
 from controlplane.db.database import Database
-from controlplane.history.frames import NewestFrame
 from controlplane.history.history import History
+from controlplane.history.newest import NewestFrame
 from controlplane.metrics import Instruments
 from controlplane.policy.policy import Policy
 from controlplane.scheduling.alert_work import AlertWork
@@ -169,7 +169,7 @@ class Governor:
         now = self._clock.now()
         seconds = policy.lease_seconds
         if may_be_due(self.readback.known(engine_id), now, lease_seconds=seconds):
-            silent = None if newest is None else max(0.0, now - newest.ended)
+            silent = None if newest is None else newest.age(now)
             renew(self.admins, engine_id, fence, lease_seconds=seconds, silent_seconds=silent)
         lkg = None if newest is None else newest.header.lkg_bias
         if lkg is not None and self.references.lacks(engine_id, lkg):

@@ -16,8 +16,8 @@ from controlplane.db.database import Database
 from controlplane.detectors.evaluate import evaluate as detect
 from controlplane.detectors.finding import Attribution, Finding
 from controlplane.detectors.reference import LoadReference
-from controlplane.history.frames import NewestFrame
 from controlplane.history.history import History
+from controlplane.history.newest import NewestFrame
 from controlplane.history.window import EngineWindow
 from controlplane.policy.facts import bias_facts, is_fresh, load_facts
 from controlplane.policy.knob import Knob
@@ -121,7 +121,7 @@ class SnapshotBuilder:
         with self._database.read() as session:
             held = _held(session, engine_id, group, at)
         said = self._say(engine_id, windows, policy, observe_only=bool(observe_only))
-        age = None if newest is None else at - newest.ended
+        age = None if newest is None else newest.signed_age(at, policy.slo.stale_seconds)
         snapshot = Snapshot(
             at=at, engine_id=engine_id, group=group, data_age_seconds=age,
             fresh=is_fresh(age, policy.slo.stale_seconds),

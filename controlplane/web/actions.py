@@ -20,7 +20,8 @@ Optional = Annotated[str, Query(max_length=128)]
 @router.get("/actions")
 def list_page(
     request: Request, viewer: Viewer, governing: Governing, engine: Optional = "",
-    phase: Optional = "", before: float | None = None,
+    phase: Optional = "",
+    before: Annotated[float | None, Query(allow_inf_nan=False)] = None,
 ) -> HTMLResponse:  # fmt: skip
     """Actions, newest first."""
     wanted = Phase(phase) if phase in set(Phase) else None

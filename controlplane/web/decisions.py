@@ -21,7 +21,8 @@ _ACTED = {"yes": True, "no": False}
 def list_page(
     request: Request, viewer: Viewer, governing: Governing, history: Stored,
     engine: Annotated[str, Query(max_length=128)] = "",
-    acted: Annotated[str, Query(max_length=8)] = "", before: float | None = None,
+    acted: Annotated[str, Query(max_length=8)] = "",
+    before: Annotated[float | None, Query(allow_inf_nan=False)] = None,
 ) -> HTMLResponse:  # fmt: skip
     """Decisions, newest first."""
     with governing.database.read() as session:

@@ -18,8 +18,8 @@ from controlplane.actuator.readback import KnownEngine
 from controlplane.audit import decisions
 from controlplane.detectors.finding import Attribution, Finding, FindingState
 from controlplane.engine_kind import EngineKind
-from controlplane.history.frames import NewestFrame
 from controlplane.history.history import History
+from controlplane.history.newest import NewestFrame
 from controlplane.history.observed import observed_of
 from controlplane.policy.policy import Policy
 from controlplane.policy.snapshot import LoadFacts, Snapshot
@@ -170,9 +170,11 @@ def _states(
     if newest is None:
         states.append(EngineState.STALE)
         told.append("No frame has arrived yet.")
-    elif now - newest.ended > policy.slo.stale_seconds:
+    elif newest.age(now) > policy.slo.stale_seconds:
         states.append(EngineState.STALE)
-        told.append(f"The newest frame is {now - newest.ended:.0f} s old.")
+        told.append(f"The newest frame is {newest.age(now):.0f} s old.")
+    elif newest.is_ahead:
+        told.append(f"The engine's clock is {newest.ended - newest.received:.0f} s ahead.")
     if freezes:
         states.append(EngineState.FROZEN)
         told.append(f"Frozen by {freezes[0].author}: {freezes[0].reason}")
@@ -210,7 +212,7 @@ def _of_frame(newest: NewestFrame | None, now: float) -> dict[str, object]:
     header = newest.header
     return {
         "model": header.model, "simulated": header.simulated, "newest_ended": newest.ended,
-        "age_seconds": max(0.0, now - newest.ended), "layers": header.layers,
+        "age_seconds": newest.age(now), "layers": header.layers,
         "experts": header.experts, "top_k": header.top_k, "ranks": header.ranks,
         "running": header.gauges.running, "queued": header.gauges.queued,
         "generation": header.config_generation, "config": header.config,

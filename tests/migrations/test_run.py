@@ -1,7 +1,9 @@
 """The schema goes up, equals the models, goes down, and goes up again; on both databases."""
 
-from sqlalchemy import inspect
+from sqlalchemy import inspect, select
 
+from controlplane.history.models import HourDue
+from controlplane.history.partitions import Partitions
 from migrations import run
 
 
@@ -83,3 +85,25 @@ def test_gaps_from_before_a_boot_was_first_seen_go(empty_database):
         ).all()
     assert [tuple(row) for row in boots] == [("dropped", 0), ("ran-before", 884)]
     assert [tuple(row) for row in gaps] == [("dropped", 0), ("ran-before", 886)]
+
+
+def test_hours_that_were_left_behind_are_due_after_the_upgrade(empty_database):
+    run.upgrade(empty_database, "0004")
+    rows = [
+        ("whole", 60, 7200, 60), ("whole", 60, 7260, 60), ("whole", 3600, 7200, 120),
+        ("low", 60, 7200, 60), ("low", 60, 7260, 60), ("low", 3600, 7200, 60),
+        ("none", 60, 10_800, 60), ("cut", 60, 7260, 60), ("cut", 3600, 7200, 120),
+    ]  # fmt: skip
+    for tier, start in ((60, 0), (3600, 0)):
+        if not empty_database.is_sqlite:
+            Partitions(empty_database).ensure([("load_rollup", tier, start)])
+    with empty_database.engine.begin() as connection:
+        for engine_id, tier, t0, frames in rows:
+            connection.exec_driver_sql(
+                "INSERT INTO load_rollup (engine_id, tier, t0, frames, payload)"
+                f" VALUES ('{engine_id}', {tier}, {t0}, {frames}, '')"
+            )
+    run.upgrade(empty_database)
+    with empty_database.read() as session:
+        due = session.execute(select(HourDue.engine_id, HourDue.t0).order_by(HourDue.engine_id))
+        assert [tuple(row) for row in due] == [("low", 7200), ("none", 10_800)]

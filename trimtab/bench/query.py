@@ -17,9 +17,8 @@ from contract.frame_codec import encode
 from controlplane.clock import ManualClock
 from controlplane.db.database import Database, open_database
 from controlplane.history.history import History
-from controlplane.history.layer_summary import summarise
 from controlplane.history.ring import ReceivedFrame
-from controlplane.history.sealing import UPSERT_ROLLUP, UPSERT_SUMMARY, rollup_row
+from controlplane.history.rollup_rows import store_summaries, store_windows
 from controlplane.history.summing import WindowSum, sum_frames
 from controlplane.history.upkeep import Upkeep
 from controlplane.history.window import EngineWindow
@@ -87,8 +86,8 @@ def _store(
             for t0 in starts[first : first + 500]:
                 window = dataclasses.replace(whole, start=t0, end=t0 + tier)
                 if t0 in rollups:
-                    session.execute(UPSERT_ROLLUP, [rollup_row(window, tier)])
-                session.execute(UPSERT_SUMMARY, summarise(window, tier, t0))
+                    store_windows(session, [window], tier)
+                store_summaries(session, window, tier)
 
 
 def _measure(plane: RunningPlane, end: int) -> list[Figure]:

@@ -20,6 +20,7 @@ import click
 from trimtab.bench.ingest import ENGINES
 from trimtab.bench.plane import RunningPlane, frames_missing, require_stored, running_plane
 from trimtab.bench.stream import Sent, Stream, wait_until
+from trimtab.output_file import check_output, write_output
 
 SETTLED_MINUTES = 10
 AVERAGED_MINUTES = 5
@@ -41,6 +42,7 @@ class Minute:
 )
 def main(minutes: int, json_file: Path | None) -> None:
     """Stream, watch memory and processor, and count what was stored."""
+    check_output(json_file, "--json")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with running_plane(f"sqlite:///{folder}/soak.db", folder, ENGINES) as plane:
@@ -66,7 +68,7 @@ def main(minutes: int, json_file: Path | None) -> None:
             "rss_mb": [minute.rss_mb for minute in seen],
             "core_shares": [minute.core_share for minute in seen], "database_bytes": size,
         }  # fmt: skip
-        json_file.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+        write_output(json_file, json.dumps(found, indent=2) + "\n", "--json")
     if gaps or growth > MAX_GROWTH:
         raise SystemExit(1)
 

@@ -18,6 +18,7 @@ from engine.simulation import scenario as scenarios
 from engine.simulation.run import ScenarioRun
 from trimtab.errors import InputError
 from trimtab.input_file import read_input
+from trimtab.output_file import check_output, force_option, write_output
 from trimtab.simulated.history import SimulatedHistory, incidents_of, suited
 from trimtab.simulated.real_incidents import recorded_names, recorded_run
 from trimtab.simulated.stored import read_history
@@ -52,13 +53,15 @@ from trimtab.token_option import token_option
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the report as JSON.",
 )
+@force_option
 def command(
     wanted: str, scenario: str | None, url: str | None, engine: str | None, token: str | None,
-    limit: int, seed: int, json_file: Path | None,
+    limit: int, seed: int, json_file: Path | None, force: bool,
 ) -> None:  # fmt: skip
     """Replay history, stored or simulated, through a policy; beside never and always acting."""
     if (scenario is None) == (url is None):
         raise InputError("Give either --scenario NAME or --history URL.")
+    check_output(json_file, "--json", force=force)
     policy = _policy(wanted)
     truth: tuple[Incident, ...] = ()
     if scenario is not None:
@@ -71,7 +74,8 @@ def command(
     for line in report.assumptions:
         console.print(f"assumed: {line}")
     if json_file is not None:
-        json_file.write_text(json.dumps(report.model_dump(mode="json"), indent=2) + "\n", "utf-8")
+        text = json.dumps(report.model_dump(mode="json"), indent=2) + "\n"
+        write_output(json_file, text, "--json", force=force)
 
 
 def _policy(wanted: str) -> Policy:

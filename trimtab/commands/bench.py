@@ -7,6 +7,7 @@ from rich.console import Console
 
 from trimtab.bench import registry, report
 from trimtab.bench.figure import Figure, to_json
+from trimtab.output_file import check_output, force_option, write_output
 
 _PAGE = Path("docs/benchmarks.md")
 
@@ -24,10 +25,15 @@ _PAGE = Path("docs/benchmarks.md")
     type=click.Path(path_type=Path, dir_okay=False),
     default=_PAGE,
     show_default=True,
-    help="Page that `all` writes.",
+    help="Page that `all` writes, anew where it is there.",
 )
-def command(name: str, json_file: Path | None, page: Path) -> None:  # fmt: skip
+@force_option
+def command(name: str, json_file: Path | None, page: Path, *, force: bool) -> None:
     """Measure one part of Trimtab; `all` runs every benchmark and writes a page."""
+    check_output(json_file, "--json", force=force)
+    if name == "all":
+        page.parent.mkdir(parents=True, exist_ok=True)
+        check_output(page, "--page", force=True)
     console = Console()
     names = sorted(registry.BENCHMARKS) if name == "all" else [name]
     results: dict[str, list[Figure]] = {}
@@ -36,8 +42,8 @@ def command(name: str, json_file: Path | None, page: Path) -> None:  # fmt: skip
         results[each] = registry.run(each)
         console.print(report.table(each, results[each]))
     if json_file is not None:
-        json_file.write_text(to_json([f for figures in results.values() for f in figures]), "utf-8")
+        text = to_json([f for figures in results.values() for f in figures])
+        write_output(json_file, text, "--json", force=force)
     if name == "all":
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(report.page(results), "utf-8")
+        write_output(page, report.page(results), "--page", force=True)
         console.print(f"wrote {page}")

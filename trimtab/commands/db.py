@@ -1,5 +1,6 @@
 """`trimtab db`: the database's schema."""
 
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ from controlplane.db.models import load_models
 from controlplane.history import inspection
 from migrations import run
 from trimtab.commands.options import config_option, opened_database
+from trimtab.errors import InputError
 
 
 @click.group(epilog="Example: trimtab db upgrade")
@@ -20,9 +22,10 @@ def command() -> None:
 @config_option
 @click.option("--to", default=run.HEAD, show_default=True, help="Revision to go to.")
 def upgrade(config: Path | None, to: str) -> None:
-    """Bring the schema up to the newest revision; data stays."""
-    with opened_database(config) as (_, database):
+    """Bring the schema up to the newest revision; data stays. It does not go back."""
+    with opened_database(config, create=True) as (_, database):
         before = run.current(database)
+        _check_target(before, to)
         run.upgrade(database, to)
         click.echo(f"{before or 'empty'} -> {run.current(database)}")
 
@@ -30,9 +33,10 @@ def upgrade(config: Path | None, to: str) -> None:
 @command.command(epilog="Example: trimtab db check")
 @config_option
 def check(config: Path | None) -> None:
-    """Check schema, file and every stored blob; exits 1 when something is wrong.
+    """Check schema, file and every stored blob and text; exits 1 when something is wrong.
 
-    Damaged blobs are named by table and key; everything else stays readable.
+    What is damaged is named by table and key, a minute that cannot be sealed by engine and start;
+    everything else stays readable.
     """
     with opened_database(config) as (_, database):
         said = _schema_errors(database)
@@ -41,7 +45,11 @@ def check(config: Path | None) -> None:
             with database.read() as session:
                 said += [
                     f"{found.table} {found.key}: {found.reason}"
-                    for found in inspection.damaged(session)
+                    for found in chain(
+                        inspection.damaged(session),
+                        inspection.damaged_texts(session),
+                        inspection.unsealable(session),
+                    )
                 ]
     for line in said:
         click.echo(line, err=True)
@@ -71,12 +79,39 @@ def stats(config: Path | None) -> None:
 def vacuum(config: Path | None) -> None:
     """Give free pages back to the file system; writers wait meanwhile."""
     with opened_database(config) as (_, database):
+        at = run.current(database)
+        if at not in run.revisions():
+            raise InputError(f"{_unknown(at)}; nothing was done")
         inspection.vacuum(database)
     click.echo("done")
 
 
+def _check_target(at: str | None, to: str) -> None:
+    known = run.revisions()
+    wanted = known[-1] if to == run.HEAD else to
+    if at is not None and at not in known:
+        raise InputError(f"{_unknown(at)}; nothing was done")
+    if wanted not in known:
+        raise InputError(f"--to {to} is none of {', '.join(known)} and {run.HEAD}")
+    if at is not None and known.index(wanted) < known.index(at):
+        raise InputError(
+            f"the schema is at {at}, and an upgrade does not go back to {wanted}; nothing was done"
+        )
+
+
+def _unknown(at: str | None) -> str:
+    if at is None:
+        return "this is no database of trimtab, or an empty one (trimtab db upgrade)"
+    return (
+        f"the schema is at {at}, which this program does not know (it knows up to {run.newest()}): "
+        "use the program that made it"
+    )
+
+
 def _schema_errors(database: Database) -> list[str]:
     at, newest = run.current(database), run.newest()
+    if at is not None and at not in run.revisions():
+        return [_unknown(at)]
     if at != newest:
         return [f"schema is at {at or 'empty'}, this program needs {newest}: trimtab db upgrade"]
     return [f"schema differs from the models: {found}" for found in run.differences(database)]

@@ -15,6 +15,7 @@ from trimtab.demo.report import RECOVERED, DemoReport, table
 from trimtab.demo.site import Site
 from trimtab.demo.story import DemoError, Story, wait_until_ready
 from trimtab.errors import InputError
+from trimtab.output_file import check_output, force_option, write_output
 from trimtab.replay.trace import TraceError, read_trace
 
 
@@ -39,14 +40,16 @@ from trimtab.replay.trace import TraceError, read_trace
     type=click.Path(path_type=Path, file_okay=False),
     help="Keep settings, database and logs in this folder.",
 )
+@force_option
 def command(
     headless: bool, linger_s: float | None, trace: Path | None, fault: str,
-    report_file: Path | None, keep: Path | None,
+    report_file: Path | None, keep: Path | None, force: bool,
 ) -> None:  # fmt: skip
     """Start an engine and a control plane, inject a fault, and watch the loop close.
 
     Exits 0 only if the loop closed.
     """
+    check_output(report_file, "--report", force=force)
     if trace is not None:
         try:
             read_trace(trace)
@@ -61,7 +64,7 @@ def command(
         except (KeyboardInterrupt, asyncio.CancelledError):
             raise click.Abort from None
         if report_file is not None:
-            report_file.write_text(report.to_json(), "utf-8")
+            write_output(report_file, report.to_json(), "--report", force=force)
     raise SystemExit(0 if report.verdict == RECOVERED else 1)
 
 

@@ -1,5 +1,6 @@
 """`trimtab history`: stored history as Parquet, for notebooks."""
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from controlplane.history.tiers import Span, checked_span
 from controlplane.history.window import EngineWindow
 from trimtab.commands.options import config_option, opened_database
 from trimtab.history_file import LAYERS, LOADS, Columns, Written, write
+from trimtab.output_file import check_output, force_option
 
 FRAMES = "1"
 LAYERS_PAGE = 20_000
@@ -54,9 +56,11 @@ def command() -> None:
 )
 @click.option("--start", required=True, help="Start, ISO 8601 in UTC, or unix seconds.")
 @click.option("--end", required=True, help="End, ISO 8601 in UTC, or unix seconds.")
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
+@force_option
 def export(
-    config: Path | None, engine: str, table: str, tier: str, start: str, end: str, out: Path
+    config: Path | None, engine: str, table: str, tier: str, start: str, end: str, out: Path,
+    force: bool,
 ) -> None:  # fmt: skip
     """Write loads (one row an interval, phase, layer and expert) or layers as Parquet.
 
@@ -69,6 +73,7 @@ def export(
     seconds. The file's metadata: trimtab.engine, .table, .tier (seconds), .model,
     .config_generations (those in force in the span), .start and .end (as asked for, ISO 8601).
     """
+    check_output(out, "--out", force=force)
     with opened_database(config) as (settings, database):
         span = checked_span(_moment(start, "start"), _moment(end, "end"))
         history = History(database, settings.history, SystemClock())
@@ -80,7 +85,9 @@ def export(
             batches = (_loads(window) for window in _intervals(history, engine, span, int(tier)))
         with database.read() as session:
             told = _told(session, engine, span)
-        written = write(out, batches, table=table, metadata={**told, "table": table, "tier": tier})
+        written = write(
+            out, batches, table=table, metadata={**told, "table": table, "tier": tier}, force=force
+        )
     click.echo(f"{written.rows} rows -> {out}")
     click.echo(_coverage(written, span, tier))
 
@@ -146,7 +153,9 @@ def _told(session: Session, engine: str, span: Span) -> dict[str, str]:
 def _intervals(history: History, engine: str, span: Span, tier: int) -> Iterator[EngineWindow]:
     """Stored intervals of the span, oldest first; frames become windows of one frame."""
     if tier == int(FRAMES):
-        yield from history.each_frame(engine, span.start, span.end)
+        minutes = history.minutes(engine, span.start, span.end)
+        with click.progressbar(minutes, label="minutes", file=sys.stderr) as shown:
+            yield from history.each_frame(engine, span.start, span.end, shown)
     else:
         yield from history.each_rollup(engine, span, tier, only=("assignments",))
 

@@ -60,11 +60,13 @@ def _first_line(error: object) -> str:
 
 
 @contextmanager
-def opened_database(config: Path | None) -> Iterator[tuple[Settings, Database]]:
-    """The settings and their database, closed at the end."""
+def opened_database(
+    config: Path | None, *, create: bool = False
+) -> Iterator[tuple[Settings, Database]]:
+    """The settings and their database, closed at the end; `create`: an SQLite file may be made."""
     with one_sentence_errors():
         settings = load_settings(config)
-        database = open_database(settings.database_url)
+        database = open_database(settings.database_url, create=create)
         try:
             yield settings, database
         finally:

@@ -12,6 +12,7 @@ from engine.simulation.planning.plan import ENGINES, MAX_CARDS, Demand, plan
 from engine.simulation.planning.u_curve import u_curve
 from trimtab import plan_report
 from trimtab.commands.simulated_options import one_sentence, preset_option, topology_option
+from trimtab.output_file import check_output, force_option, output_file, write_output
 from trimtab.plan_picture import draw
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -91,13 +92,16 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--overlap", is_flag=True, help="Two micro-batches hide the all-to-all.")
 @click.option("--json", "json_file", type=_FILE, help="Write everything as JSON.")
 @click.option("--picture", type=_FILE, help="Write a .png or .svg; needs matplotlib.")
+@force_option
 def command(
     preset: str, gpus: int, topology: str, link: str | None, engine: str,
     redundant: tuple[int, ...], decode_per_card: int, context: int, prompt: int, chunk_size: int,
     capacity_factor: float, skew: float, overlap: bool, json_file: Path | None,
-    picture: Path | None,
+    picture: Path | None, force: bool,
 ) -> None:  # fmt: skip
     """Which TP × EP layouts of a model fit, and what the cost model predicts of them."""
+    check_output(json_file, "--json", force=force)
+    check_output(picture, "--picture", force=force)
     console = Console()
     with one_sentence():
         shape, cluster = shape_of(preset), cluster_of(topology, link=link)
@@ -112,6 +116,7 @@ def command(
     if found.best is None:
         console.print(f"No layout of {gpus} cards fits {preset}: add cards or memory.")
     if json_file is not None:
-        json_file.write_text(plan_report.to_json(found, curve), "utf-8")
+        write_output(json_file, plan_report.to_json(found, curve), "--json", force=force)
     if picture is not None:
-        draw(found, curve, cluster.domain, picture)
+        with output_file(picture, "--picture", force=force) as unfinished:
+            draw(found, curve, cluster.domain, unfinished)

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from contract.settings_reader import INFERENCE_TOKEN_VARIABLE
 from trimtab.errors import InputError
+from trimtab.output_file import check_output, force_option
 from trimtab.replay.client import Target
 from trimtab.replay.run import ReplayOptions, explain, replay
 from trimtab.replay.scaling import Scaling
@@ -51,18 +52,21 @@ _FACTOR = click.FloatRange(min=0, min_open=True, max=1e6)
     help="Scale lengths and rate to this share of the measured capacity.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Per-request results, jsonl.")
+@force_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Choice of prompt texts.")
 def command(
     trace: Path, url: str, token: str | None, rate_scale: float, length_scale: float,
     limit: int | None, fit_share: float | None, output: Path | None, seed: int,
+    force: bool,
 ) -> None:  # fmt: skip
     """Send a request trace to an engine, open loop, and report what each request saw."""
+    check_output(output, "--output", force=force)
     console = Console()
     try:
         requests = read_trace(trace, limit)
     except TraceError as error:
         raise InputError(f"{error}. Nothing was sent.") from None
-    options = ReplayOptions(Scaling(rate_scale, length_scale), fit_share, output, seed)
+    options = ReplayOptions(Scaling(rate_scale, length_scale), fit_share, output, seed, force)
     try:
         results = asyncio.run(replay(requests, Target(url, "", token), options, console))
     except httpx.HTTPError as error:

@@ -14,6 +14,7 @@ from migrations.run import current, upgrade
 from trimtab.commands.options import at_the_shell, config_option, opened_database
 from trimtab.commands.serve import login_url
 from trimtab.errors import InputError
+from trimtab.output_file import check_output
 
 
 @click.group(epilog="Example: trimtab token create --role engine --engine e0 --name e0-telemetry")
@@ -55,7 +56,7 @@ def create(
         )
     if role not in list(Role):
         raise InputError(f"role {role!r} is unknown; use one of {', '.join(Role)}")
-    with opened_database(config) as (_, database):
+    with opened_database(config, create=True) as (_, database):
         _make_tables(database)
         secret = _store(database).create(
             name, Role(role), by=at_the_shell(), engine_id=engine,
@@ -75,6 +76,8 @@ def _engine_token(
         raise InputError("--engine and --days are for the control plane's tokens")
     if role not in list(EngineRole):
         raise InputError(f"role {role!r} is unknown; an engine has {', '.join(EngineRole)}")
+    if file.is_symlink() or file.exists():
+        check_output(file, "--engine-tokens", force=True)  # a token is added to it
     try:
         return create_token(file, name=name, role=EngineRole(role))
     except EngineError as error:
@@ -109,7 +112,7 @@ def revoke(config: Path | None, name: str) -> None:
 @click.option("--name", default="admin", show_default=True, help="Who logs in.")
 def login(config: Path | None, name: str) -> None:
     """Print a URL that logs an administrator in once."""
-    with opened_database(config) as (settings, database):
+    with opened_database(config, create=True) as (settings, database):
         _make_tables(database)
         click.echo(login_url(settings, database, name=name))
 

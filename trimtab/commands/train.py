@@ -41,7 +41,8 @@ _SMOOTHING = 0.98
     help="Stop training after this long; the schedule then follows the clock.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Weights and text drawn.")
-def command(out: Path, steps: int, minutes: float | None, seed: int) -> None:
+@click.option("--force", is_flag=True, help="Write into a folder that holds something already.")
+def command(out: Path, steps: int, minutes: float | None, seed: int, *, force: bool) -> None:
     """Train the reference checkpoint from the interpreter's standard library text."""
     from engine.errors import EngineError
     from engine.model.training.recipe import Recipe
@@ -51,7 +52,7 @@ def command(out: Path, steps: int, minutes: float | None, seed: int) -> None:
     console = Console()
     recipe = Recipe(steps=steps, minutes=minutes, seed=seed)
     limit = "" if minutes is None else f" --minutes {minutes:g}"
-    _create(out)
+    _create(out, force=force)
     try:
         with _progress(console) as progress:
             bar = _Bar(progress)
@@ -69,12 +70,15 @@ def command(out: Path, steps: int, minutes: float | None, seed: int) -> None:
     console.print(f"wrote {out}")
 
 
-def _create(out: Path) -> None:
-    """Fail before ten minutes of training, not after."""
+def _create(out: Path, *, force: bool) -> None:
+    """Fail before ten minutes of training, not after; what is there is not trained over unasked."""
     try:
         out.mkdir(parents=True, exist_ok=True)
+        is_empty = next(out.iterdir(), None) is None
     except OSError as error:
         raise InputError(f"--out {out} cannot be created: {error.strerror}") from None
+    if not (is_empty or force):
+        raise InputError(f"--out {out} is not empty: choose another folder, or --force")
 
 
 def _progress(console: Console) -> Progress:

@@ -9,6 +9,7 @@ from contract.runtime_config import RuntimeConfig
 from engine.faults.names import FAULTS
 from engine.server.tokens import Role, token_hash
 from trimtab.demo.processes import free_port
+from trimtab.output_file import write_private
 
 ENGINE_ID = "demo-engine"
 GROUP = "demo-group"
@@ -76,8 +77,8 @@ class Site:
     def write(self) -> None:
         """Write both settings files, readable by their owner only."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        _write_private(self.engine_file, _toml(self._engine_settings()))
-        _write_private(self.control_file, _toml(self._control_settings()))
+        write_private(self.engine_file, _toml(self._engine_settings()), "--keep")
+        write_private(self.control_file, _toml(self._control_settings()), "--keep")
 
     def _engine_settings(self) -> dict[str, object]:
         roles = {
@@ -123,11 +124,6 @@ class Site:
 
 def _token(purpose: str) -> str:
     return f"demo-{purpose}-{secrets.token_hex(32)}"
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.touch(mode=0o600)
-    path.write_text(text, "utf-8")
 
 
 def _toml(values: dict[str, object]) -> str:

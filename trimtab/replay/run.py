@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from contract.settings_reader import INFERENCE_TOKEN_VARIABLE
+from trimtab.output_file import write_output
 from trimtab.replay.client import Replayer, RequestResult, Target
 from trimtab.replay.prompts import PromptSource
 from trimtab.replay.scaling import Scaling, fit_length, fit_rate
@@ -32,6 +33,7 @@ class ReplayOptions:
     fit_share: float | None
     output: Path | None
     seed: int
+    force: bool = False
 
 
 async def served_model(target: Target) -> tuple[str, int]:
@@ -88,7 +90,8 @@ async def replay(
         await replayer.run(scaled, stop)
     if options.output is not None:
         lines = sorted(replayer.results, key=lambda result: result.index)
-        options.output.write_text("".join(f"{line.as_json()}\n" for line in lines), "utf-8")
+        text = "".join(f"{line.as_json()}\n" for line in lines)
+        write_output(options.output, text, "--output", force=options.force)
     summary = summarise(replayer.results)
     console.print(table(summary))
     for reason, count in summary.reasons.items():

@@ -9,6 +9,8 @@ from typing import Any
 from engine.simulation.fleet import FleetOptions, Member
 from engine.simulation.scenario import Scenario
 from engine.simulation.serving.traffic import RecordedWorkload
+from trimtab.errors import InputError
+from trimtab.output_file import write_private
 from trimtab.simulated.control_address import control_address
 
 CONTROL_FILE = "control.toml"
@@ -52,21 +54,20 @@ class FleetSite:
         """Read the folder's tokens, or make them, and write the control plane's settings.
 
         Raises:
-            InputError: the request's `control_url` is no address.
+            InputError: the request's `control_url` is no address, the folder cannot be used, or it
+                holds settings that are not of a fleet.
         """
         control_address(request.control_url)
-        folder = request.folder
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / TOKEN_FILE
-        tokens: dict[str, str] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        file = request.folder / TOKEN_FILE
+        tokens = _kept_tokens(request.folder)
         wanted = ["admin"]
         for name in _ids(request.engines):
             wanted += [f"{name}.admin", f"{name}.telemetry"]
         for name in wanted:
             tokens.setdefault(name, f"sim-{secrets.token_urlsafe(32)}")
         site = cls(request, tokens)
-        _write_private(file, json.dumps(tokens, indent=2) + "\n")
-        _write_private(site.control_file, site.control_settings())
+        write_private(file, json.dumps(tokens, indent=2) + "\n", "--folder")
+        write_private(site.control_file, site.control_settings(), "--folder")
         return site
 
     @property
@@ -128,6 +129,28 @@ class FleetSite:
         return "\n".join(lines) + "\n"
 
 
+def _kept_tokens(folder: Path) -> dict[str, str]:
+    """The tokens of the fleet that the folder is of; none in a new one."""
+    file, control = folder / TOKEN_FILE, folder / CONTROL_FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            if control.exists():
+                raise InputError(
+                    f"--folder {folder} holds a {CONTROL_FILE} that is of no simulated fleet: "
+                    "choose another folder"
+                )
+            return {}
+        kept = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"--folder {folder} cannot be used: {error.strerror}") from None
+    except ValueError:
+        kept = None
+    if not isinstance(kept, dict) or not all(isinstance(token, str) for token in kept.values()):
+        raise InputError(f"--folder {folder}: {file} holds no tokens of a fleet")
+    return kept
+
+
 def _ids(count: int) -> list[str]:
     width = max(2, len(str(count - 1)))
     return [f"sim-{index:0{width}d}" for index in range(count)]
@@ -139,9 +162,3 @@ def _group(index: int, size: int) -> str:
 
 def _line(key: str, value: Any) -> str:
     return f"{key} = {json.dumps(value)}"
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    path.write_text(text, "utf-8")

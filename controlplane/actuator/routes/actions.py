@@ -32,7 +32,7 @@ def list_actions(
     governing: Governing,
     engine: str | None = None,
     phase: Phase | None = None,
-    before: float | None = None,
+    before: Annotated[float | None, Query(allow_inf_nan=False)] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> list[Action]:
     """Actions, newest first; page on with `before` = the last one's `created_at`."""

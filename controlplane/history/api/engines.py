@@ -21,8 +21,10 @@ class EngineView(Answer):
     model: str = Field(description="Name of the model")
     simulated: bool = Field(description="Whether a simulation wrote the frame")
     boot_id: str = Field(description="Run of the engine")
-    newest_ended: float = Field(description="End of the newest frame, unix seconds")
-    age_seconds: float = Field(description="Seconds from there to now")
+    newest_ended: float = Field(description="End of the newest frame, unix seconds, as it says")
+    age_seconds: float = Field(
+        description="Seconds from there to now; since it was received if that is in the future"
+    )
     layers: int | None = Field(description="MoE layers; like sizes and config null if observe-only")
     experts: int | None = Field(description="Logical experts of a layer")
     top_k: int | None = Field(description="Experts that a token is sent to in a layer")
@@ -46,7 +48,7 @@ def list_engines(history: Stored, _viewer: Viewer) -> list[EngineView]:
                 engine_id=engine_id, observe_only=None if observed is None else observed.kind,
                 group=header.group, model=header.model,
                 simulated=header.simulated, boot_id=header.boot_id, newest_ended=newest.ended,
-                age_seconds=history.clock.now() - newest.ended, live_bias=header.live_bias,
+                age_seconds=newest.age(history.clock.now()), live_bias=header.live_bias,
                 **_sizes(header, told=observed is None),
             )
         )  # fmt: skip

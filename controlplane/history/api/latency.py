@@ -1,5 +1,6 @@
 """Latency quantiles, and the exact share under a threshold, from merged histograms."""
 
+import math
 from typing import Annotated, Literal
 
 import numpy as np
@@ -51,7 +52,11 @@ def latency(
     name, bounds = _BY_GENERATION.get(kind, ("a2a_layer", histograms.ALL_TO_ALL_SECONDS))
     wanted = q or [0.5, 0.9, 0.99]
     if any(not 0 <= value <= 1 for value in wanted):
-        raise InvalidInputError("q lies outside [0, 1]", field="q", value=wanted, bound=[0, 1])
+        raise InvalidInputError(
+            "q lies outside [0, 1]", field="q", value=[str(value) for value in wanted],
+            bound=[0, 1],
+        )  # fmt: skip
+    _check_thresholds(under or [])
     span = span_of(history, start, end)
     (covered,) = history.sums([known(history, engine_id)], span, only=(name,))
     window = summed(covered.window, span)
@@ -73,6 +78,15 @@ def latency(
             if (share := fraction_under(cells, bounds, threshold, exact=exact)) is not None
         ],
     )  # fmt: skip
+
+
+def _check_thresholds(asked: list[float]) -> None:
+    for threshold in asked:
+        if not 0 <= threshold < math.inf:
+            raise InvalidInputError(
+                f"under {threshold} is no length of time: 0 or more seconds, and finite",
+                field="under", value=str(threshold), bound=0,
+            )  # fmt: skip
 
 
 def _merged(

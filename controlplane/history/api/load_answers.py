@@ -1,5 +1,7 @@
 """What the load routes answer."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from controlplane.history.api.dependencies import Answer
@@ -14,15 +16,23 @@ from controlplane.history.api.sum_fields import (
     Until,
 )
 
+LeftOut = Annotated[
+    int, Field(description="Frames not counted: an engine's newest model has another shape")
+]
+
 
 class LoadAnswer(Answer):
     """An expert-load matrix."""
 
     engines: list[str] = Field(description="Ids of the engines that were summed")
+    odd_engines: list[str] = Field(
+        description="Ids of those left out: their model has not the shape that most have"
+    )
     tiers: Tiers
     start: CoveredStart
     end: CoveredEnd
     frames: int = Field(description="Frames behind the sum, all engines together")
+    left_out: LeftOut
     layers: int = Field(description="MoE layers: rows of `counts`")
     experts: int = Field(description="Logical experts of a layer: columns of `counts`")
     counts: list[list[int]] = Field(description="Assignments by layer and expert, before capacity")
@@ -44,6 +54,8 @@ class RankedAnswer(Answer):
     tiers: Tiers
     start: CoveredStart
     end: CoveredEnd
+    frames: int = Field(description="Frames behind the sum")
+    left_out: LeftOut
     experts: list[ExpertRank] = Field(description="Ordered by `over_mean_ratio`")
 
 

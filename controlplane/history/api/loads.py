@@ -25,6 +25,7 @@ from controlplane.history.api.load_answers import (
 )
 from controlplane.history.history import History
 from controlplane.history.load_matrix import LoadMatrix
+from controlplane.history.models import EngineBoot
 from controlplane.history.series import expert_series
 from controlplane.history.window import EngineWindow
 
@@ -68,9 +69,10 @@ def load(
     if format == "binary":
         return Response(load_matrix.to_bytes(matrix), media_type=load_matrix.MEDIA_TYPE)
     answer = LoadAnswer(
-        engines=[window.engine_id for window in windows], tiers=tiers, start=matrix.start,
-        end=matrix.end, frames=matrix.frames, layers=matrix.counts.shape[0],
-        experts=matrix.counts.shape[1], counts=matrix.counts.tolist(),
+        engines=matrix.engines, odd_engines=matrix.odd_engines, tiers=tiers, start=matrix.start,
+        end=matrix.end, frames=matrix.frames, left_out=matrix.left_out,
+        layers=matrix.counts.shape[0], experts=matrix.counts.shape[1],
+        counts=matrix.counts.tolist(),
     )  # fmt: skip
     return Response(answer.model_dump_json(), media_type="application/json")
 
@@ -93,7 +95,8 @@ def ranked_experts(
     if matrix is None:
         raise no_frame(start)
     return RankedAnswer(
-        tiers=tiers, start=matrix.start, end=matrix.end,
+        tiers=tiers, start=matrix.start, end=matrix.end, frames=matrix.frames,
+        left_out=matrix.left_out,
         experts=_ranked(matrix, layer, bottom=order == "bottom", limit=limit),
     )  # fmt: skip
 
@@ -133,10 +136,18 @@ def _engines(history: History, engine: str | None, group: str | None) -> list[st
         return [known(history, engine)]
     if group is None:
         return history.engine_ids()
-    found = [boot.engine_id for boot in history.newest_boots() if boot.header.get("group") == group]
+    found = [boot.engine_id for boot in history.newest_boots() if _group(history, boot) == group]
     if not found:
         raise NotFoundError(f"no engine of group {group!r} sent frames", field="group", value=group)
     return found
+
+
+def _group(history: History, boot: EngineBoot) -> str | None:
+    """As the boot says, or the newest frame where what the boot says is damaged."""
+    if "group" in boot.header:
+        return str(boot.header["group"])
+    newest = history.newest(boot.engine_id)
+    return None if newest is None else newest.header.group
 
 
 def _windows(

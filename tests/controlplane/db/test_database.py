@@ -94,3 +94,18 @@ def test_the_sqlite_file_is_private(sqlite_database, tmp_path):
 def test_a_number_that_no_column_holds_is_the_callers_mistake(database):
     with pytest.raises(InvalidInputError, match="outside"), database.read() as session:
         session.scalars(select(IncidentPin).where(IncidentPin.id == 10**30)).all()
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file::memory:"])
+def test_a_database_in_memory_is_refused(url):
+    with pytest.raises(InvalidInputError, match="names no file") as caught:
+        open_database(url)
+    assert caught.value.field == "database_url"
+
+
+def test_a_file_is_made_only_when_it_is_wanted(tmp_path):
+    database = open_database(f"sqlite:///{tmp_path}/mistyped.db", create=False)
+    with pytest.raises(StorageError, match="trimtab db upgrade"):
+        database.answers()
+    database.close()
+    assert not (tmp_path / "mistyped.db").exists()

@@ -5,6 +5,8 @@ from starlette.testclient import TestClient
 
 from controlplane.app import create_app
 from controlplane.clock import ManualClock
+from controlplane.ingest.writer import FrameWriter
+from controlplane.metrics import Instruments
 from controlplane.settings import load_settings
 from tests.support.frames import START, export_body, make_frame
 
@@ -70,3 +72,22 @@ def test_the_age_of_the_newest_frame_is_shown(client):
     _post(client, make_frame(0))
     text = client.get("/metrics").text
     assert 'trimtab_frame_age_seconds{engine="e0"} 599.0' in text
+
+
+def _age(client) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return float(next(line for line in lines if "frame_age_seconds{" in line).split()[-1])
+
+
+@pytest.mark.parametrize("starts", [(600, 30 * 86_400 + 600, 600), (30 * 86_400,)])
+def test_a_frame_of_the_future_hides_no_silence(client, starts):
+    for i, start in enumerate(starts):
+        _post(client, make_frame(i, started=START + start))
+    assert _age(client) == 0
+    plane = client.app.state.plane
+    plane.clock.advance(40)
+    assert 39 <= _age(client) <= 40
+    again = FrameWriter(plane.history, plane.settings.ingest, plane.clock, Instruments())
+    again.start()
+    text = again._instruments.render().decode()
+    assert 'trimtab_frame_age_seconds{engine="e0"} 40.0' in text

@@ -1,5 +1,7 @@
 """Disk full, database locked or gone: 503, a clear state, and recovery without a restart."""
 
+import shutil
+
 import pytest
 from sqlalchemy import event
 from starlette.testclient import TestClient
@@ -98,6 +100,43 @@ def test_a_database_that_goes_away_is_503_and_heals_when_it_is_back():
             assert _post(client, make_frame(0), make_frame(1)).status_code == 200
             assert client.get("/readyz").status_code == 200 or "writer" in ready.text
             assert _stored(client) == [0, 1]
+
+
+def _remove(folder):
+    for name in ("trimtab.db", "trimtab.db-wal", "trimtab.db-shm"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def test_a_file_that_is_removed_is_503_and_heals_when_one_is_put_back(sqlite_url, tmp_path):
+    kept = tmp_path / "kept"
+    shutil.copy(tmp_path / "trimtab.db", kept)
+    with _client(open_database(sqlite_url)) as client:
+        assert _post(client, make_frame(0)).status_code == 200
+        with _client(open_database(f"sqlite:///{kept}")):
+            pass  # a copy that knows the engine's token
+        _remove(tmp_path)
+        refused = _post(client, make_frame(1))
+        assert refused.status_code == 503
+        assert b"there is no database file" in refused.content
+        ready = client.get("/readyz")
+        assert ready.status_code == 503
+        assert "there is no database file" in ready.json()["checks"][0]["detail"]
+        assert not (tmp_path / "trimtab.db").exists()
+
+        kept.rename(tmp_path / "trimtab.db")
+        assert _post(client, make_frame(1)).status_code == 200
+        assert client.get("/readyz").status_code == 200
+        assert _stored(client) == [1]
+
+
+def test_a_file_that_is_moved_away_and_back_has_lost_nothing(sqlite_url, tmp_path):
+    with _client(open_database(sqlite_url)) as client:
+        assert _post(client, make_frame(0)).status_code == 200
+        (tmp_path / "trimtab.db").rename(tmp_path / "away")
+        assert _post(client, make_frame(1)).status_code == 503
+        (tmp_path / "away").rename(tmp_path / "trimtab.db")
+        assert _post(client, make_frame(1)).status_code == 200
+        assert _stored(client) == [0, 1]
 
 
 def test_a_file_that_is_no_database_is_a_clear_error(tmp_path):

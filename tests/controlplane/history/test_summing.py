@@ -1,5 +1,7 @@
 """Sums of frames."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,6 +72,27 @@ def test_another_topology_restarts_its_arrays():
     assert window is not None
     assert window.arrays["card_assignments"].shape == (2, 4)
     assert window.arrays["card_assignments"].sum() == 8
+
+
+def test_another_model_is_left_out_and_counted_whatever_the_order():
+    old = [make_frame(i, experts=4) for i in range(3)]
+    new = [make_frame(i, experts=8, layers=3) for i in range(3, 5)]
+    older = [make_frame(i, experts=8, layers=3, started=START - 2 + i) for i in range(2)]
+    parts = [sum_frames("e0", START, START + 9, part) for part in (older, old, new)]
+    for order in itertools.permutations(parts):
+        total = WindowSum()
+        for part in order:
+            assert part is not None
+            total.merge(part)
+        window = total.window("e0", START - 2, START + 5)
+        assert window is not None
+        assert (window.frames, window.left_out) == (7, 3)
+        assert window.arrays["assignments"].tolist() == np.full((2, 3, 8), 4).tolist()
+        assert window.tokens == (35, 49)
+    mixed = sum_frames("e0", START - 2, START + 5, [*older, *old, *new])
+    assert mixed is not None
+    assert (mixed.frames, mixed.left_out) == (7, 3)
+    assert mixed.arrays["overflow"].tolist() == [4, 4, 4]
 
 
 def test_frames_themselves_are_not_changed():

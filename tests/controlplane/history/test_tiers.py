@@ -15,11 +15,16 @@ from controlplane.history.tiers import Span, checked_span, finest, series_tier
 )  # fmt: skip
 def test_longer_spans_go_less_fine(seconds, single, tier):
     span = Span(1e9, 1e9 + seconds)
-    assert finest(span, now=1e9 + seconds, ten_seconds_kept=86400, single=single) == tier
+    assert finest(span, kept_from={1: 1e9, 10: 1e9, 60: 1e9}, single=single) == tier
+    assert finest(span, kept_from={}, single=single) == tier
 
 
-def test_what_retention_took_is_not_asked_for():
-    assert finest(Span(0, 3600), now=1e9, ten_seconds_kept=86400, single=True) == 60
+@pytest.mark.parametrize(
+    ("start", "tier"), [(4000, 1), (3999, 10), (3000, 10), (2999, 60), (2000, 60), (1999, 3600)]
+)
+def test_what_retention_took_is_not_asked_for(start, tier):
+    kept_from = {1: 4000.0, 10: 3000.0, 60: 2000.0}
+    assert finest(Span(start, start + 60), kept_from=kept_from, single=True) == tier
 
 
 def test_a_series_has_at_most_2000_points_where_a_tier_allows_it():

@@ -1,5 +1,6 @@
 """`trimtab history export`."""
 
+import os
 from datetime import UTC, datetime
 
 import numpy as np
@@ -47,6 +48,14 @@ def test_loads_add_up_to_the_stored_frames(stored, tmp_path, tier, intervals):
     )  # fmt: skip
     assert np.array_equal(summed, window.arrays["assignments"].sum(axis=0))
     assert set(table["phase"].to_pylist()) == {"prefill", "decode"}
+
+
+def test_the_frames_of_a_year_are_those_of_the_minutes_that_there_are(stored, tmp_path):
+    whole = {"start": START - 365 * 86400, "end": START + 86400}
+    assert stored.minutes("e0", *whole.values()) == [START, START + 60, START + 120]
+    result, out = _export(tmp_path, "--tier", "1", **whole)
+    assert result.exit_code == 0, result.output
+    assert len(set(pq.read_table(out)["t0"].to_pylist())) == 18
 
 
 def test_layers_are_one_row_an_interval(stored, tmp_path):
@@ -126,6 +135,27 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(stored, tmp_path, more, sa
     assert not out.exists()
 
 
+def test_a_file_that_is_there_is_kept_unless_forced(stored, tmp_path):
+    (tmp_path / "out.parquet").write_text("theirs")
+    result, out = _export(tmp_path)
+    assert result.exit_code == 2
+    assert f"--out {out} is there already" in result.output
+    assert out.read_text() == "theirs"
+    result, out = _export(tmp_path, "--force")
+    assert result.exit_code == 0, result.output
+    assert pq.read_table(out).num_rows > 0
+
+
+@pytest.mark.parametrize("out", ["", "pipe", "a" * 300])
+def test_a_path_that_cannot_be_written_is_named(stored, tmp_path, out):
+    os.mkfifo(tmp_path / "pipe")
+    result, _ = _export(tmp_path, "--out", out, "--force")
+    assert result.exit_code == 2
+    assert f"--out {out}".strip() in result.output
+    assert "database" not in result.output
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_a_folder_that_is_not_there_is_named(stored, tmp_path):
     result, _ = _export(tmp_path, "--out", "nowhere/x.parquet")
     assert result.exit_code == 2
@@ -138,3 +168,4 @@ def test_a_database_without_tables_says_what_to_do(tmp_path, monkeypatch):
     assert result.exit_code == 2
     assert "--config" in result.output
     assert "trimtab db upgrade" in result.output
+    assert list(tmp_path.iterdir()) == []

@@ -34,3 +34,10 @@ def test_a_folder_that_cannot_be_made_is_said_before_training(tmp_path: Path) ->
     result = CliRunner().invoke(command, ["--out", str(tmp_path / "file" / "deeper")])
     assert result.exit_code == 2
     assert "cannot be created" in result.output
+
+
+def test_what_is_there_is_not_trained_over(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    result = CliRunner().invoke(command, ["--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "is not empty" in result.output

@@ -44,6 +44,19 @@ def test_tokens_are_made_once_and_readable_by_their_owner_only(tmp_path):
         assert (tmp_path / name).stat().st_mode & 0o077 == 0
 
 
+def test_settings_and_tokens_of_somebody_else_are_kept(tmp_path):
+    (tmp_path / "control.toml").write_text("port = 1\n")
+    with pytest.raises(InputError, match=r"holds a control\.toml that is of no simulated fleet"):
+        FleetSite.open(request_of(tmp_path))
+    assert (tmp_path / "control.toml").read_text() == "port = 1\n"
+    (tmp_path / "tokens.json").write_text("[]")
+    with pytest.raises(InputError, match="holds no tokens"):
+        FleetSite.open(request_of(tmp_path))
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot be used"):
+        FleetSite.open(request_of(tmp_path / "file"))
+
+
 def test_the_control_plane_is_configured_for_every_engine(tmp_path):
     site = FleetSite.open(request_of(tmp_path))
     settings = load_settings(site.control_file)

@@ -193,6 +193,8 @@ def test_a_pin_of_an_unknown_engine_is_refused(client, send, get):
         ("/engines/nobody/gaps", 404),
         ("/engines/nobody/bias-snapshots", 404),
         ("/engines/nobody/charts", 404),
+        ("/decisions?before=nan", 422),
+        ("/actions?before=inf", 422),
     ],
 )
 def test_a_bad_question_is_a_clear_error(client, send, path, status):
@@ -217,6 +219,18 @@ def test_times_may_be_iso_8601_with_an_offset(get, send, client):
     body = {"started": span["start"], "ended": span["end"], "reason": "incident"}
     assert client.post("/api/v1/pins", json=body).status_code == 201
     assert [(pin["started"], pin["ended"]) for pin in get("/pins")] == [(BASE, BASE + 30)]
+
+
+@pytest.mark.parametrize("name", ["q", "under"])
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "-inf"])
+def test_a_number_that_is_none_is_named_with_its_bound(client, send, name, value):
+    send(3, engines=("e0",))
+    response = client.get(f"/api/v1/engines/e0/latency?kind=ttft&{name}={value}")
+    assert response.status_code == 422
+    said = response.json()
+    assert said["field"] == name
+    assert float(value) == pytest.approx(float(str(said["value"]).strip("[']")), nan_ok=True)
+    assert said["bound"] is not None
 
 
 def test_every_route_is_described(client):
