@@ -18,7 +18,7 @@ def _settings(folder, text: str):
     ("name", "url"),
     [
         ("no database", "sqlite:///{folder}/other.db"),
-        ("no folder", "sqlite:////proc/none/x.db"),
+        ("no folder", "sqlite:///{folder}/other.db/x.db"),
         ("nobody listens", "postgresql+psycopg://127.0.0.1:1/x?connect_timeout=2"),
     ],
 )
