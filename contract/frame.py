@@ -31,6 +31,8 @@ LAST_SEQUENCE = 2**32 - 1
 """At one frame a second an engine counts so far in 136 years."""
 
 Count = Annotated[int, Field(ge=0)]
+Summable = Annotated[float, Field(ge=-1e18, le=1e18)]
+"""Of which as many as there may ever be add up to a finite number."""
 
 
 class ArraySpec(ContractModel):
@@ -203,18 +205,18 @@ class FrameHeader(BaseModel):
     lkg_bias: ContentHash | None = None
     bias_version: Count = 0
     lkg_bias_version: Count = 0
-    bias_distance: float = 0.0
+    bias_distance: Summable = 0.0
     placement: str = "linear"
     epoch_seen: Count = 0
     frozen: bool = False
     gauges: SchedulerGauges = SchedulerGauges()
     requests: RequestCounts = RequestCounts()
-    gate_mass_kept: float = 0.0
-    gate_mass_total: float = 0.0
-    required_capacity_factor: float = 0.0
-    histogram_sums: dict[str, float] = Field(default_factory=dict)
+    gate_mass_kept: Summable = 0.0
+    gate_mass_total: Summable = 0.0
+    required_capacity_factor: Summable = 0.0
+    histogram_sums: dict[str, Summable] = Field(default_factory=dict)
     saturated: tuple[str, ...] = ()
-    probe_nll: float | None = None
+    probe_nll: Summable | None = None
 
     def sizes(self) -> dict[str, int]:
         """How long each dimension is in this frame, by its symbol."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from contract.frame import FrameHeader
 from contract.frame_arrays import FrameError
 from contract.frame_stack import verify
-from controlplane.errors import OverloadedError, StorageError
+from controlplane.errors import OverloadedError, StorageError, TrimtabError
 from controlplane.history.ring import Outcome
 from controlplane.ingest import otlp
 from controlplane.ingest.body import inflate
@@ -75,7 +75,10 @@ class Intake:
         except OverloadedError as error:
             self.count(sent.engine_id, error.kind)
             raise
-        return await answer
+        try:
+            return await answer
+        finally:
+            del answer, sent  # a refusal is held by its future: both would outlive the request
 
     def close(self) -> None:
         """Store and answer what waits; whoever comes later is not served."""
@@ -113,7 +116,7 @@ class Intake:
             try:
                 read.append((request, self._read(request.sent)))
             except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
-                self._settle(request.answer, error)
+                self._settle(request.answer, _without_frames(error))
         verified = iter(verify([data for _, bodies in read for data in bodies.frames]))
         for request, bodies in read:
             engine_id = request.sent.engine_id
@@ -175,6 +178,16 @@ class _Request(NamedTuple):
 _Answer = asyncio.Future[Taken]
 """What a task waits for: settled in any thread, delivered in its event loop."""
 _Settled = tuple[_Answer, Taken | BaseException]
+
+
+def _without_frames(error: Exception) -> Exception:
+    """A refusal without where it was raised: those frames hold the inflated body."""
+    found: BaseException | None = error
+    while isinstance(error, TrimtabError) and found is not None:
+        cause = found.__context__
+        found.__traceback__ = found.__context__ = None
+        found = cause
+    return error
 
 
 def _deliver(settled: Sequence[_Settled]) -> None:

@@ -51,7 +51,7 @@ def cut(windows: Sequence[EngineWindow], slice_seconds: float) -> list[Slice]:
             told.append((window, overflow, assigned))
     if told:  # of a model with other layers there are no slices to compare
         shape = (told[-1][0].header.layers,)
-        told = [one for one in told if one[1].shape == one[2].shape == shape]
+        told = [one for one in told if one[1].shape == one[2].shape == shape != (0,)]
     order = {slot: row for row, slot in enumerate(sorted(seconds))}
     sums = None
     if told:

@@ -204,18 +204,17 @@ class FrameExporter:
             return Delivery(AWAY, said, self._backoff())
         found = verdict(answer.status_code)
         if found is Verdict.SENT:
-            self._count_rejected(answer)
+            partial = _partial_success(answer)
+            if partial is None:  # a page of a proxy: nobody took the frames
+                return Delivery(Verdict.MISDIRECTED, words(answer), self._backoff())
+            self._count_rejected(partial)
             return Delivery(found)
         if found in (Verdict.REFUSED, Verdict.TOO_LARGE):
             return Delivery(found, words(answer))
         return Delivery(found, words(answer), self._retry_after(answer) or self._backoff())
 
-    def _count_rejected(self, answer: httpx.Response) -> None:
+    def _count_rejected(self, partial: ExportLogsPartialSuccess) -> None:
         """A partial success is final: what was rejected is lost, and said."""
-        try:
-            partial = ExportLogsServiceResponse.FromString(answer.content).partial_success
-        except DecodeError:
-            partial = ExportLogsPartialSuccess()
         if partial.rejected_log_records:
             self._buffer.count_dropped(partial.rejected_log_records)
             self._log.lost(partial.error_message[:200], partial.rejected_log_records)
@@ -234,3 +233,13 @@ class FrameExporter:
             return None
         bounded = min(max(seconds, 0.0), RETRY_AFTER_MOST_SECONDS)
         return bounded + self._jitter() * 0.5
+
+
+def _partial_success(answer: httpx.Response) -> ExportLogsPartialSuccess | None:
+    """What an OTLP receiver says of a request that it took; None for an answer of another kind."""
+    try:
+        said = ExportLogsServiceResponse.FromString(answer.content)
+    except DecodeError:
+        return None
+    partial: ExportLogsPartialSuccess = said.partial_success
+    return partial

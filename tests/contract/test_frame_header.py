@@ -84,3 +84,14 @@ def test_an_encoder_writes_the_list_last_and_without_spaces():
     text = zstandard.decompress(packed[PREFIX.size : PREFIX.size + size])
     assert list(json.loads(text))[-1] == "_arrays"
     assert b',"_arrays":[[' in text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"gate_mass_total": 1e308}, {"gate_mass_kept": -1e300}, {"histogram_sums": {"ttft": 1e200}},
+     {"required_capacity_factor": 1e19}, {"bias_distance": 1e300}, {"probe_nll": -1e19}],
+    ids=lambda said: next(iter(said)),
+)  # fmt: skip
+def test_what_is_summed_over_frames_is_bounded_so_that_the_sum_is_a_number(said):
+    with pytest.raises(FrameError, match=next(iter(said))):
+        parse_header(_text({**_fields(), **said, "_arrays": LIST}))

@@ -1,7 +1,9 @@
 """Requests decoded together: each gets its own answer, whatever the others hold."""
 
 import asyncio
+import gzip
 import threading
+import traceback
 
 import pytest
 
@@ -9,7 +11,7 @@ from controlplane.clock import ManualClock
 from controlplane.errors import StorageError
 from controlplane.history.history import History
 from controlplane.history.ring import Outcome
-from controlplane.ingest.body import UndecodableBodyError
+from controlplane.ingest.body import BodyTooLargeError, UndecodableBodyError
 from controlplane.ingest.intake import Intake, Sent
 from controlplane.ingest.writer import FrameWriter
 from controlplane.metrics import Instruments
@@ -85,6 +87,18 @@ def test_what_another_thread_commits_is_answered(intake, monkeypatch):
     (taken,) = _taken(intake, _sent(export_body(make_frame(0))))
     flush.join()
     assert taken.outcomes == [Outcome.STORED]
+
+
+def test_a_refusal_holds_nothing_of_the_body(intake):
+    """Else refused bodies lie about, inflated, until somebody collects garbage."""
+    (refused,) = _taken(intake, _sent(b"\xff" * 100_000)._replace(encoding="gzip"))
+    (too_large,) = _taken(intake, Sent(gzip.compress(bytes(70 << 20), 1), "gzip", PROTOBUF, "e0"))
+    assert isinstance(refused, UndecodableBodyError)
+    assert isinstance(too_large, BodyTooLargeError)
+    for error in (refused, too_large):
+        assert error.__context__ is None
+        frames = {frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)}
+        assert frames <= {"take"}
 
 
 def test_a_client_that_has_gone_holds_up_nobody(intake):

@@ -67,6 +67,12 @@ def test_windows_without_counts_make_a_slice_that_cannot_say():
     assert evaluate(windows, windows[-1].end, SloSettings())[2].state is SloState.INCONCLUSIVE
 
 
+def test_an_engine_without_layers_has_slices_that_cannot_say():
+    arrays = {"assignments": np.zeros((2, 0, 16)), "overflow": np.zeros(0)}
+    windows = [window(i, arrays=arrays, layers=0) for i in range(5)]
+    assert evaluate(windows, windows[-1].end, SloSettings())[2].state is SloState.INCONCLUSIVE
+
+
 def test_calm_needs_good_slices_for_the_relax_time():
     assert status([0.01] * 30).calm
     assert not status([0.01] * 29).calm

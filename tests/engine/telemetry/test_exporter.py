@@ -143,6 +143,24 @@ def test_what_says_nothing_of_the_frames_keeps_them_until_it_is_put_right(receiv
     assert flows == "engine e0: telemetry flows again; 0 frames of this boot were lost"
 
 
+def test_a_page_that_says_200_has_taken_no_frames():
+    answers = iter([httpx.Response(200, html="<html>log in</html>"), httpx.Response(200)])
+    taken: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        taken.append(request)
+        return next(answers)
+
+    sender = exporter("http://proxy", transport=httpx.MockTransport(answer))
+    sender.submit(frame(0))
+    sender.start()
+    while sender.counts["sent"] == 0:
+        threading.Event().wait(0.01)
+    sender.stop()
+    assert sender.counts == {"sent": 1, "dropped": 0, "waiting": 0, "retried": 1}
+    assert len(taken) == 2
+
+
 def test_the_log_says_each_change_once_and_not_a_lone_failure(receiver, caplog):
     receiver.answers = [(503, {}), (200, {}), *[(401, {})] * 3, *[(503, {})] * 3]
     sender = exporter(receiver.url)
