@@ -184,9 +184,9 @@ def test_an_empty_request_is_fine(running):
 
 @pytest.mark.parametrize(
     "header",
-    [{"bias_version": 10**30}, {"dropped_before": 2**63}, {"probe_nll": float("nan")},
-     {"contract_version": "9" * 5000 + ".1"}],
-    ids=["bias_version", "dropped_before", "probe_nll", "contract_version"],
+    [{"bias_version": 10**30}, {"dropped_before": 2**63},
+     {"gauges": {"kv_blocks_used_ratio": float("nan")}}, {"contract_version": "9" * 5000 + ".1"}],
+    ids=["bias_version", "dropped_before", "gauges", "contract_version"],
 )  # fmt: skip
 def test_a_frame_that_no_database_holds_is_malformed_and_not_to_be_retried(running, header):
     response = running.post(export_body(make_frame(**header)))
