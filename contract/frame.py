@@ -218,6 +218,11 @@ class FrameHeader(BaseModel):
     saturated: tuple[str, ...] = ()
     probe_nll: Summable | None = None
 
+    @property
+    def ended_unix_seconds(self) -> float:
+        """End of the frame by its engine's clock."""
+        return self.started_unix_seconds + self.interval_seconds
+
     def sizes(self) -> dict[str, int]:
         """How long each dimension is in this frame, by its symbol."""
         return {

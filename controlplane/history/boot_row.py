@@ -9,11 +9,6 @@ from controlplane.history.observed import observed_of
 from controlplane.history.sequence import Arrival
 
 
-def ended_of(header: FrameHeader) -> float:
-    """End of a frame by its engine's clock, unix seconds."""
-    return header.started_unix_seconds + header.interval_seconds
-
-
 def note(
     row: dict[str, Any], header: FrameHeader, ordinal: int, arrival: Arrival, now: float
 ) -> list[ConfigChange]:
@@ -29,7 +24,7 @@ def note(
         return []
     row.update(
         engine_id=header.engine_id, boot_id=header.boot_id, high_sequence=header.sequence,
-        last_started=header.started_unix_seconds, last_ended=ended_of(header),
+        last_started=header.started_unix_seconds, last_ended=header.ended_unix_seconds,
     )  # fmt: skip
     key = state_key(header)
     if row.get("state_key") == key:

@@ -13,11 +13,11 @@ from contract.frame import FrameHeader
 from contract.frame_stack import Stack
 from controlplane.errors import InvalidInputError
 from controlplane.history.chunk_codec import CorruptChunkError
-from controlplane.history.hours import HOUR, MINUTE, due_within
+from controlplane.history.hours import due_within
 from controlplane.history.models import LoadRollup
 from controlplane.history.observed import FIELD
 from controlplane.history.summing import WindowSum
-from controlplane.history.tiers import FRAMES, ROLLUPS, Span
+from controlplane.history.tiers import FRAMES, HOUR, MINUTE, ROLLUPS, Span
 from controlplane.history.window import EngineWindow
 from controlplane.history.window_codec import Rollup, checked_header, decode_rollup
 

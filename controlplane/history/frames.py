@@ -12,10 +12,10 @@ from contract.frame_stack import Stack, decode_stack
 from controlplane.history.cache import FrameCache, FrameKey
 from controlplane.history.chunk_codec import CorruptChunkError, decode_chunk
 from controlplane.history.models import EngineBoot, FrameGap, LoadChunk, LoadRing
+from controlplane.history.tiers import MINUTE
 
 logger = logging.getLogger(__name__)
 
-MINUTE = 60
 _ROWS_AT_A_TIME = 250
 
 

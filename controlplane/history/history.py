@@ -188,7 +188,7 @@ class History:
     ) -> Iterator[EngineWindow]:
         """Every frame of [start, end) in some minutes as a window of its own, minute by minute."""
         for minute in minutes:
-            found = self.frames(engine_id, max(start, minute), min(end, minute + stored.MINUTE))
+            found = self.frames(engine_id, max(start, minute), min(end, minute + tiers.MINUTE))
             for frame in found:
                 began = frame.header.started_unix_seconds
                 stop = began + frame.header.interval_seconds

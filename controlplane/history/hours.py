@@ -23,13 +23,12 @@ from controlplane.history.rollup_rows import (
     store_windows,
 )
 from controlplane.history.summing import WindowSum
-from controlplane.history.tiers import Span
+from controlplane.history.tiers import HOUR, MINUTE, Span
 from controlplane.history.window import EngineWindow
 from controlplane.history.window_codec import decode_window
 
 logger = logging.getLogger(__name__)
 
-MINUTE, HOUR = 60, 3600
 SETTLE_SECONDS = 3 * MINUTE
 """How long after its end an hour waits for its last minutes to be sealed."""
 _MARK = text(

@@ -15,13 +15,11 @@ from controlplane.history.rollup_rows import (
     store_windows,
 )
 from controlplane.history.summing import WindowSum
+from controlplane.history.tiers import MINUTE, SLICE
 from controlplane.history.window import EngineWindow
 from controlplane.history.window_codec import decode_window
 
 logger = logging.getLogger(__name__)
-
-MINUTE = 60
-SLICE = 10
 
 
 class MinuteSums:

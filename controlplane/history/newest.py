@@ -48,7 +48,7 @@ class NewestFrame:
     @property
     def ended(self) -> float:
         """End of its interval, by the engine's clock."""
-        return self.header.started_unix_seconds + self.header.interval_seconds
+        return self.header.ended_unix_seconds
 
     @property
     def is_ahead(self) -> bool:

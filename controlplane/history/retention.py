@@ -23,10 +23,10 @@ from controlplane.history.models import (
     LoadRollup,
 )
 from controlplane.history.partitions import CHUNKS, Partition
-from controlplane.history.tiers import Span
+from controlplane.history.tiers import HOUR, MINUTE, Span
 from controlplane.settings import HistorySettings
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
+DAY = 86_400
 ROLLUP_TIERS = (10, 60, 3600)
 
 

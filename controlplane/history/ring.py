@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from contract.frame import FrameHeader
 from controlplane.db.upsert import execute_many, upsert
 from controlplane.errors import StorageError
-from controlplane.history.boot_row import ended_of, note
+from controlplane.history.boot_row import note
 from controlplane.history.held_starts import HeldStarts
 from controlplane.history.models import ConfigChange, EngineBoot, FrameGap, LoadRing
 from controlplane.history.ring_rows import write_ring
@@ -151,7 +151,7 @@ class _Batch:
         engine_id = header.engine_id
         boot = self.boots.setdefault(received.boot_key, _Boot(BootSequence(), {}, ()))
         state, arrival = boot.sequence.admit(
-            header.sequence, header.started_unix_seconds, ended_of(header), self.now
+            header.sequence, header.started_unix_seconds, header.ended_unix_seconds, self.now
         )
         if arrival is Arrival.DUPLICATE or arrival is Arrival.MISPLACED:
             return self._came_before(boot, header, arrival)

@@ -33,9 +33,10 @@ from controlplane.errors import ConflictError
 from controlplane.history import hours
 from controlplane.history.chunk_codec import CODEC, CorruptChunkError, decode_chunk, encode_chunk
 from controlplane.history.layer_summary import summarise
-from controlplane.history.minute_sums import MINUTE, SLICE, MinuteSums, store_rollups
+from controlplane.history.minute_sums import MinuteSums, store_rollups
 from controlplane.history.models import LoadChunk, LoadRing
 from controlplane.history.partitions import CHUNKS
+from controlplane.history.tiers import MINUTE, SLICE
 from controlplane.history.window_codec import encode_window
 
 logger = logging.getLogger(__name__)

@@ -13,13 +13,11 @@ from sqlalchemy import func, select
 
 from controlplane.history.intervals import intervals
 from controlplane.history.models import LoadRollup
-from controlplane.history.tiers import Span
+from controlplane.history.tiers import HOUR, MINUTE, Span
 from controlplane.history.window import EngineWindow
 
 if TYPE_CHECKING:
     from controlplane.history.history import History
-
-MINUTE, HOUR = 60, 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +61,4 @@ def tail_of(
     )  # fmt: skip
     if not windows:
         return Tail((), stored)
-    header = windows[-1].header
-    return Tail(tuple(windows), header.started_unix_seconds + header.interval_seconds)
+    return Tail(tuple(windows), windows[-1].header.ended_unix_seconds)

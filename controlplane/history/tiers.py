@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from controlplane.errors import InvalidInputError
 
-FRAMES = 1
-ROLLUPS = (3600, 60, 10)
+FRAMES, SLICE, MINUTE, HOUR = 1, 10, 60, 3600
+ROLLUPS = (HOUR, MINUTE, SLICE)
 MAX_SPAN_SECONDS = 366 * 86_400.0
 FRAMES_UP_TO_SECONDS = 300.0
 TEN_UP_TO_SECONDS = 6 * 3600.0

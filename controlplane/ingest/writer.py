@@ -184,7 +184,7 @@ class FrameWriter:
         now = self._clock.now()
         for received in frames:
             header = received.header
-            self._saw(header.engine_id, header.started_unix_seconds + header.interval_seconds, now)
+            self._saw(header.engine_id, header.ended_unix_seconds, now)
         outcomes = iter(appended.outcomes)
         for waiting in group:
             waiting.done.set_result([next(outcomes) for _ in waiting.frames])

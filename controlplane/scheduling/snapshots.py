@@ -18,13 +18,14 @@ from controlplane.detectors.finding import Attribution, Finding
 from controlplane.detectors.reference import LoadReference
 from controlplane.history.history import History
 from controlplane.history.newest import NewestFrame
+from controlplane.history.tiers import MINUTE
 from controlplane.history.window import EngineWindow
 from controlplane.policy.facts import bias_facts, is_fresh, load_facts
 from controlplane.policy.knob import Knob
 from controlplane.policy.policy import Policy
 from controlplane.policy.snapshot import BiasFacts, KnobChange, LoadFacts, Snapshot
 from controlplane.scheduling.references import LoadReferences
-from controlplane.scheduling.stored_counts import MINUTE, StoredCounts
+from controlplane.scheduling.stored_counts import StoredCounts
 from controlplane.scheduling.windows import AlignedWindows
 from controlplane.slo.evaluate import evaluate as judge
 from controlplane.slo.older import NOTHING, OlderCounts

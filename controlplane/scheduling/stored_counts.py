@@ -9,11 +9,10 @@ import threading
 from dataclasses import dataclass
 
 from controlplane.history.history import History
-from controlplane.history.tiers import Span
+from controlplane.history.tiers import HOUR, MINUTE, Span
 from controlplane.history.window import EngineWindow
 from controlplane.slo.older import ARRAYS, NOTHING, OlderCounts, counts_of
 
-MINUTE, HOUR = 60, 3600
 MINUTES_SECONDS = HOUR
 """Counted by the minute at least; by then the hour before is summed."""
 

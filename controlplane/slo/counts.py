@@ -20,7 +20,7 @@ class LatencyCounts:
 
     Attributes:
         middles: [W], unix seconds, rising: a window counts where its middle lies.
-        running: [W + 1, cells], events before each window.
+        running: [W + 1, cells], events before each window, from any number on.
         over: index of the first cell above the threshold.
     """
 
@@ -58,6 +58,10 @@ class LatencyCounts:
             np.concatenate([(older.starts + older.ends) / 2.0, middles]), running, over
         )  # fmt: skip
 
+    def after(self, first: int) -> "LatencyCounts":
+        """The counts without the first so many windows."""
+        return LatencyCounts(self.middles[first:], self.running[first:], self.over)
+
     def windows_in(self, seconds: float, at: float) -> tuple[int, int]:
         """First and last + 1 of the windows whose middle lies in the `seconds` before `at`."""
         first = int(np.searchsorted(self.middles, at - seconds, side="left"))
@@ -76,5 +80,5 @@ class LatencyCounts:
 
     def all(self) -> tuple[int, int]:
         """Requests over the threshold and all, over every window."""
-        cells = self.running[-1]
+        cells = self.running[-1] - self.running[0]
         return int(cells[self.over :].sum()), int(cells.sum())

@@ -43,8 +43,8 @@ def latency_status(
     The governor's tiers count the windows alone: it acts on what is recent. The others, and the
     error budget, count the older intervals too.
     """
-    counts = LatencyCounts.of(windows, slo.value, objective.threshold_seconds)
     long = LatencyCounts.of(windows, slo.value, objective.threshold_seconds, older)
+    counts = long.after(len(older.starts))
     tiers = tuple(
         tier_status(
             tier, counts if tier.consumer is Consumer.GOVERNOR else long, at,
